@@ -2,7 +2,12 @@
  * would add 4.5 kB, since it identifies every processor there is. */
 #include "tensor/cpu.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
+#ifdef __linux__
+#    include <sys/syscall.h>
+#    include <unistd.h>
+#endif
 
 #ifdef __x86_64__
 
@@ -18,9 +23,10 @@ static __attribute__((target("xsave"))) uint64_t kept_registers(void)
 
 static br_cpu detect(void)
 {
-    enum { KEEPS_YMM = 0x06, KEEPS_ZMM = 0xe6 };
+    enum { KEEPS_YMM = 0x06, KEEPS_ZMM = 0xe6, KEEPS_TILES = 0x60000 };
     const unsigned before = bit_OSXSAVE | bit_FMA;
     const unsigned avx512 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
+    const unsigned amx = 1u << 22 | 1u << 24; /* AMX-BF16 and AMX-TILE, in edx */
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) || (c & before) != before)
         return BR_CPU_BASELINE;
@@ -30,8 +36,10 @@ static br_cpu detect(void)
         return BR_CPU_BASELINE;
     if ((kept & KEEPS_ZMM) != KEEPS_ZMM || (b & avx512) != avx512)
         return BR_CPU_AVX2;
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & bit_AVX512BF16) ? BR_CPU_AVX512_BF16
-                                                                           : BR_CPU_AVX512;
+    const bool has_amx = (kept & KEEPS_TILES) == KEEPS_TILES && (d & amx) == amx;
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & bit_AVX512BF16))
+        return BR_CPU_AVX512;
+    return has_amx ? BR_CPU_AMX : BR_CPU_AVX512_BF16;
 }
 
 #else
@@ -53,4 +61,24 @@ br_cpu br__cpu(void)
         atomic_store_explicit(&known, cpu, memory_order_relaxed);
     }
     return (br_cpu)cpu;
+}
+
+/* ---- Permission to use AMX ------------------------------------------------------------------- */
+
+static bool amx_is_permitted;
+
+static void ask_for_amx(void)
+{
+#if defined(__linux__) && defined(__x86_64__)
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 }; /* <asm/prctl.h> since 5.16 */
+    amx_is_permitted = br__cpu() >= BR_CPU_AMX &&
+                       syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+#endif
+}
+
+bool br__permits_amx(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, ask_for_amx);
+    return amx_is_permitted;
 }

@@ -3,6 +3,7 @@
 #include "distributed/watch.h"
 
 #include <string.h>
+#include <xxhash.h>
 
 ranks ranks_here(void)
 {
@@ -87,6 +88,15 @@ bool ranks_agree(const ranks *r, const char *what, uint64_t value)
                      i, what);
     br_scope_end(scope);
     return !br_failed();
+}
+
+bool ranks_round_alike(const ranks *r)
+{
+    const bool rounds = strcmp(br_get_float32_matmul_precision(), "medium") == 0;
+    const char *cpu = br_get_cpu_capability();
+    const char *unit = rounds ? br_get_float32_matmul_unit() : "f32";
+    return ranks_agree(r, "another instruction set", XXH3_64bits(cpu, strlen(cpu))) &&
+           ranks_agree(r, "another unit for bf16", XXH3_64bits(unit, strlen(unit)));
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */

@@ -250,10 +250,9 @@ static bool connect(trainer *t)
     json_t *json = settings_to_json(&t->settings);
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
-    const char *cpu = br_get_cpu_capability();
     bool ok = text && ranks_agree(&t->ranks, "other settings", XXH3_64bits(text, strlen(text))) &&
               ranks_agree(&t->ranks, "other data", strtoull(t->data_hash, NULL, 16)) &&
-              ranks_agree(&t->ranks, "another instruction set", XXH3_64bits(cpu, strlen(cpu))) &&
+              ranks_round_alike(&t->ranks) &&
               ranks_agree(&t->ranks, "another number of steps done", (uint64_t)t->step) &&
               ranks_begin(&t->ranks, t->model, t->optim, t->options.zero_stage);
     free(text);

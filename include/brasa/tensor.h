@@ -232,8 +232,11 @@ BR_API int br_get_num_threads(void);
  * false and does nothing if the processor has no such mode. */
 BR_API bool br_set_flush_denormal(bool flush);
 /* Returns the instruction set of the kernels: "avx512", "avx2" or "baseline". It is the best that
- * the processor supports, or the one that the environment variable BRASA_CPU_CAPABILITY names when
- * the first operation runs. Results differ by rounding between instruction sets. */
+ * the processor supports, or the one that the environment variable BRASA_CPU_CAPABILITY allows when
+ * the first operation runs: "amx", "avx512_bf16", "avx512", "avx2" or "baseline". Each name allows
+ * what comes after it, too. The first two stand for the kernels of "avx512" with that unit for
+ * products of precision "medium"; with "avx512" there is no such unit. Results differ by rounding
+ * between instruction sets. */
 BR_API const char *br_get_cpu_capability(void);
 /* Set and return the precision of matrix products of f32 tensors in this process: "highest" (the
  * default), "high" or "medium". All threads read it at each product: mm, matmul, linear, einsum,
@@ -242,7 +245,7 @@ BR_API const char *br_get_cpu_capability(void);
  *
  *   highest  f32.
  *   high     f32. PyTorch's meaning is the sum of three products of bf16 numbers where that is
- *            faster than f32, which it is not on any processor that Brasa has kernels for.
+ *            faster than f32. It is not with AVX512-BF16.
  *   medium   Both operands are rounded to bf16, which has 8 significant bits: to the nearest,
  *            ties to even. Values beyond bf16's largest become infinite, NaN stays NaN, and
  *            denormal numbers are flushed to 0, as in all matrix products. Products are summed in
@@ -255,8 +258,12 @@ BR_API const char *br_get_cpu_capability(void);
  * BR_ERROR_ARGUMENT, returns false and leaves the precision as it is. */
 BR_API bool br_set_float32_matmul_precision(const char *precision);
 BR_API const char *br_get_float32_matmul_precision(void);
-/* Returns the unit that computes products of precision "medium": "avx512_bf16", or "f32" if the
- * processor has no such unit or the kernels of br_get_cpu_capability() do not use it. */
+/* Returns the unit that computes products of precision "medium": "amx", "avx512_bf16", or "f32" if
+ * the processor has no such unit or BRASA_CPU_CAPABILITY does not allow it. On a processor with AMX
+ * the first call, or the first product of precision "medium", asks the operating system for
+ * permission to use it. If that is refused, the unit is "avx512_bf16". Linux refuses if a thread
+ * has a signal stack (sigaltstack) too small for AMX's 8 KiB of registers, and after it has given
+ * the permission, it accepts no such stack. */
 BR_API const char *br_get_float32_matmul_unit(void);
 
 /* ---- Creating tensors ---------------------------------------------------------------------- */

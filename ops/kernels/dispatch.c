@@ -11,47 +11,60 @@
 #define TABLES(isa)                                                           \
     extern const br_kernels br__kernels_##isa##_f32, br__kernels_##isa##_f64; \
     extern const br_gemm_kernels br__gemm_##isa##_f32, br__gemm_##isa##_f64;
-#define VARIANT(isa)                                            \
-    {                                                           \
-        { &br__kernels_##isa##_f32, &br__kernels_##isa##_f64 }, \
-        {                                                       \
-            &br__gemm_##isa##_f32, &br__gemm_##isa##_f64        \
-        }                                                       \
-    }
+#define TABLES_OF(isa)                                                 \
+    .kernels = { &br__kernels_##isa##_f32, &br__kernels_##isa##_f64 }, \
+    .gemm = { &br__gemm_##isa##_f32, &br__gemm_##isa##_f64 }
 
 #ifdef __x86_64__
 TABLES(avx512)
 TABLES(avx2)
-extern const br_gemm_kernels br__gemm_avx512_bf16;
+extern const br_gemm_kernels br__gemm_amx, br__gemm_avx512_bf16;
 extern const br_attention_kernels br__attention_avx512_bf16;
 #endif
 TABLES(baseline)
 
-/* The instruction sets, best first. The first entry of each pair is for f32, the second for f64. */
+/* The capabilities, best first. Each includes those after it. */
 static const struct variant {
-    const br_kernels *kernels[2];
-    const br_gemm_kernels *gemm[2];
+    const char *name;
+    br_cpu cpu;                            /* the level of the processor that it needs */
+    const br_kernels *kernels[2];          /* for f32 and f64 */
+    const br_gemm_kernels *gemm[2];        /* likewise */
+    const br_gemm_kernels *bf16;           /* for f32 operands that are rounded to bf16, or NULL */
+    const br_attention_kernels *attention; /* likewise */
+    bool (*is_permitted)(void);            /* asks for permission to use `bf16`, or NULL */
 } variants[] = {
-#ifdef __x86_64__
-    VARIANT(avx512),
-    VARIANT(avx2),
+#ifdef BR_HAS_AMX
+    { "amx", BR_CPU_AMX, TABLES_OF(avx512), .bf16 = &br__gemm_amx, .is_permitted = br__permits_amx,
+      .attention = &br__attention_avx512_bf16 },
 #endif
-    VARIANT(baseline),
+#ifdef __x86_64__
+    { "avx512_bf16", BR_CPU_AVX512_BF16, TABLES_OF(avx512), .bf16 = &br__gemm_avx512_bf16,
+      .attention = &br__attention_avx512_bf16 },
+    { "avx512", BR_CPU_AVX512, TABLES_OF(avx512) },
+    { "avx2", BR_CPU_AVX2, TABLES_OF(avx2) },
+#endif
+    { "baseline", BR_CPU_BASELINE, TABLES_OF(baseline) },
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
+/* Returns whether the processor supports the variant. */
 static bool runs_here(int variant)
 {
-    return variant == VARIANTS - 1 || (int)br__cpu() >= BR_CPU_AVX512 - variant;
+    return br__cpu() >= variants[variant].cpu;
 }
 
-/* Returns the index of the variant of that name, or -1 if the name is unknown or this processor
- * does not support the variant. */
+static bool is_permitted(int variant)
+{
+    return !variants[variant].is_permitted || variants[variant].is_permitted();
+}
+
+/* Returns the index of the variant of that name, or -1 if the name is unknown or the variant cannot
+ * be used. */
 static int find(const char *name)
 {
     for (int variant = 0; variant < VARIANTS; variant++)
-        if (strcmp(name, variants[variant].kernels[0]->name) == 0)
-            return runs_here(variant) ? variant : -1;
+        if (strcmp(name, variants[variant].name) == 0)
+            return runs_here(variant) && is_permitted(variant) ? variant : -1;
     return -1;
 }
 
@@ -59,6 +72,15 @@ static int best(void)
 {
     int variant = 0;
     while (!runs_here(variant))
+        variant++;
+    return variant;
+}
+
+/* Returns the first variant from this one on that the operating system permits. It has the same
+ * kernels except those for bf16. */
+static int permitted(int variant)
+{
+    while (!is_permitted(variant))
         variant++;
     return variant;
 }
@@ -74,9 +96,9 @@ static int choose(void)
     if (variant >= 0)
         return variant;
     br_fail(BR_ERROR_ARGUMENT, NULL,
-            "BRASA_CPU_CAPABILITY is '%.40s', must be avx512, avx2 or baseline; this processor "
-            "supports at most %s",
-            name, variants[best()].kernels[0]->name);
+            "BRASA_CPU_CAPABILITY is '%.40s', must be amx, avx512_bf16, avx512, avx2 or baseline; "
+            "this processor, its operating system and this build support at most %s",
+            name, variants[permitted(best())].name);
     return best();
 }
 
@@ -110,22 +132,24 @@ const br_gemm_kernels *br__gemm_kernels(bool is_double)
     return chosen_variant()->gemm[is_double];
 }
 
+static _Atomic(const br_gemm_kernels *) forced_bf16;
+
+/* Asks for permission only when the kernels are needed, because a process that has it can no longer
+ * set small signal stacks. */
 const br_gemm_kernels *br__gemm_bf16_kernels(void)
 {
-#ifdef __x86_64__
-    if (chosen_variant() == &variants[0] && br__cpu() >= BR_CPU_AVX512_BF16)
-        return &br__gemm_avx512_bf16;
-#endif
-    return NULL;
+    const br_gemm_kernels *forced = atomic_load_explicit(&forced_bf16, memory_order_relaxed);
+    return forced ? forced : variants[permitted((int)(chosen_variant() - variants))].bf16;
 }
 
 const br_attention_kernels *br__attention_bf16_kernels(void)
 {
-#ifdef __x86_64__
-    if (br__gemm_bf16_kernels())
-        return &br__attention_avx512_bf16;
-#endif
-    return NULL;
+    return chosen_variant()->attention;
+}
+
+void br__force_bf16_kernels(const br_gemm_kernels *kernels)
+{
+    atomic_store_explicit(&forced_bf16, kernels, memory_order_relaxed);
 }
 
 const char *br_get_cpu_capability(void)

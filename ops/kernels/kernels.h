@@ -198,8 +198,10 @@ typedef struct br_gemm_block {
 /* Matrix products have their own table, since they are built for more variants than the other
  * kernels. */
 typedef struct br_gemm_kernels {
+    const char *unit;            /* the unit for bf16; NULL in the tables for f32 and f64 */
     int gemm_rows, gemm_columns; /* of a tile */
     int gemm_depth;              /* maximum size of a k-block */
+    int gemm_depth_unit;         /* k-blocks other than the last are multiples of this */
     int packed_size;             /* bytes of an element of packed A */
     bool only_packed;            /* gemm_block needs packed A, and there are no dot products */
     bool gemm_by_blis;           /* BLIS may have better kernels for large products */
@@ -210,9 +212,10 @@ typedef struct br_gemm_kernels {
     /* Computes a block by dot products, dot_rows rows at a time. a_col and b_row must be 1, k may
      * have any size, and a_tile is ignored. */
     void (*gemm_dots)(const br_gemm_block *block);
-    /* Packs A [m, k] into groups of gemm_rows rows: element (i, p) of a group is at p * gemm_rows +
-     * i. `to` must have room for m rounded up to whole groups, and for k rounded up to a multiple
-     * of 8. */
+    /* Packs A [m, k] as gemm_block reads it. In f32 and f64 these are groups of gemm_rows rows:
+     * element (i, p) of a group is at p * gemm_rows + i. `to` must be aligned to 64 bytes and have
+     * room for m rounded up to whole groups, and for k rounded up to a multiple of
+     * gemm_depth_unit. */
     void (*gemm_pack)(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col);
 } br_gemm_kernels;
 
@@ -439,7 +442,10 @@ const br_attention_kernels *br__attention_bf16_kernels(void);
 extern const br_kernels br__kernels_i64, br__kernels_bool;
 
 /* For tests: selects the variant of that name from now on, or the best one if `name` is NULL.
- * Returns false if this processor does not support it. */
+ * Returns false if it cannot be used here. */
 bool br__force_kernels(const char *name);
+/* For tests: products rounded to bf16 use this table from now on, or that of the variant if
+ * `kernels` is NULL. */
+void br__force_bf16_kernels(const br_gemm_kernels *kernels);
 
 #endif

@@ -44,6 +44,7 @@ const br_gemm_kernels BR_GEMM_TABLE = {
     .gemm_rows = TILE_ROWS,
     .gemm_columns = TILE_COLUMNS,
     .gemm_depth = BR_GEMM_K,
+    .gemm_depth_unit = 8,
     .packed_size = sizeof(real),
     .gemm_by_blis = GEMM_BY_BLIS,
     .dot_rows = DOT_ROWS,

@@ -353,14 +353,16 @@ Test(cli, a_directory_whose_name_looks_like_a_pattern_is_checked)
 
 Test(cli, the_environment_chooses_kernels)
 {
-    program_shell("for c in avx512 avx2 baseline; do BRASA_CPU_CAPABILITY=$c \"$BRASA\" check "
-                  "$GOLDEN/bert.gelu.safetensors >$OUT/$c 2>&1 || grep -q 'at most' $OUT/$c; done");
+    program_shell("for c in amx avx512_bf16 avx512 avx2 baseline; do BRASA_CPU_CAPABILITY=$c "
+                  "\"$BRASA\" check $GOLDEN/bert.gelu.safetensors "
+                  ">$OUT/$c 2>&1 || grep -q 'at most' $OUT/$c; done");
     program_shell("grep -q '1 passed, 0 failed' $OUT/baseline");
     program_shell("! BRASA_FLOAT32_MATMUL_PRECISION=low \"$BRASA\" check "
                   "$GOLDEN/anatomy.FeedForward.safetensors >$OUT/low 2>&1 && grep -q "
                   "\"is 'low', must be highest, high or medium\" $OUT/low");
     program_shell("! BRASA_CPU_CAPABILITY=mmx \"$BRASA\" check $GOLDEN/bert.gelu.safetensors "
-                  ">$OUT/mmx 2>&1 && grep -q \"is 'mmx', must be avx512, avx2 or\" $OUT/mmx");
+                  ">$OUT/mmx 2>&1 && grep -q \"is 'mmx', must be amx, avx512_bf16, avx512, avx2 "
+                  "or\" $OUT/mmx");
 }
 
 Test(cli, a_full_disk_is_an_error)

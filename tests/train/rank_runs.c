@@ -1,5 +1,6 @@
 /* tests/train/rank_runs.c - training runs by several forked ranks, and comparisons of two runs. */
 #include "tests/train/rank_runs.h"
+#include "ops/kernels/kernels.h"
 #include "tests/cli/program.h"
 #include "tests/distributed/sockets.h"
 #include "train/ranks.h"
@@ -33,6 +34,8 @@ static int train(const run *r, const char *out)
         assignments[request.n_assignments++] = (assignment){ .value = r->settings[i] };
     if (r->fails_on_rank_1 && br_dist_rank(NULL) == 1)
         assignments[request.n_assignments++] = (assignment){ .value = r->fails_on_rank_1 };
+    if (r->kernels_on_rank_1 && br_dist_rank(NULL) == 1)
+        cr_assert(br__force_kernels(r->kernels_on_rank_1));
     int64_t step;
     br_set_num_threads(1);
     train_outcome outcome = train_run(&request, &step);

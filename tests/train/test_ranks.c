@@ -1,5 +1,6 @@
 /* tests/train/test_ranks.c - `brasa train` with several ranks: each recipe gives the bits of one
  * process with as many batches per step. The ranks are forked processes. */
+#include "ops/kernels/kernels.h"
 #include "tests/cli/program.h"
 #include "tests/distributed/sockets.h"
 #include "tests/train/rank_runs.h"
@@ -161,4 +162,14 @@ Test(ranks, ranks_that_do_not_fit_are_refused)
     check_refused(r, "accumulate is 3, must be a multiple of the number of ranks, 2");
     r = (run){ "bert-scratch", NULL, { "steps=2" }, 3, .fails_on_rank_1 = "seed=5" };
     check_refused(r, "rank 1 has other settings than rank 0");
+    r = (run){ "bert-scratch", NULL, { "steps=2" }, 2, .kernels_on_rank_1 = "baseline" };
+    if (strcmp(br_get_cpu_capability(), "baseline") != 0)
+        check_refused(r, "rank 1 has another instruction set than rank 0");
+    r = (run){ "bert-scratch",
+               NULL,
+               { "steps=2", "matmul_precision=medium" },
+               2,
+               .kernels_on_rank_1 = "avx512" };
+    if (br__gemm_bf16_kernels())
+        check_refused(r, "rank 1 has another unit for bf16 than rank 0");
 }

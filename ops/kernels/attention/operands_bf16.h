@@ -7,6 +7,7 @@
 #define BR_KERNELS_ATTENTION_OPERANDS_H
 
 #include "ops/kernels/gemm/gemm_pack_bf16.h"
+#include "ops/kernels/gemm/gemm_panel.h"
 #include "ops/kernels/softmax.h"
 
 /* A left operand in tiles: pair p of row i of a tile is at p * TILE_ROWS + i. */
@@ -25,7 +26,7 @@ static int64_t left_elements(int64_t m, int64_t k)
 static left_operand prepare_left(real *space, int64_t m, int64_t k, const real *a, int64_t row,
                                  int64_t col)
 {
-    gemm_pack_pairs(space, m, k, a, row, col);
+    pack_tiles(space, m, k, a, row, col);
     return (left_operand){
         .at = space, .k = pairs_in(k), .row = 1, .col = TILE_ROWS, .tile = TILE_ROWS * pairs_in(k)
     };

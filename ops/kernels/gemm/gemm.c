@@ -419,7 +419,7 @@ static bool run(job *j)
 {
     cut_for_threads(j);
     j->exceeds_l2 = bytes(j) > L2_BYTES;
-    j->depth = balanced_step(j->g->k, j->kernels->gemm_depth, 8);
+    j->depth = balanced_step(j->g->k, j->kernels->gemm_depth, j->kernels->gemm_depth_unit);
     j->block_rows =
         balanced_step(ratio(j->g->m, j->row_parts),
                       BLOCK_BYTES / (j->depth * j->kernels->packed_size), j->kernels->gemm_rows);

@@ -1,5 +1,5 @@
 /* ops/kernels/gemm/gemm_pack_bf16.h - rounds f32 operands to bf16 while packing them; part of
- * gemm_bf16.c.
+ * gemm_bf16.c, gemm_amx.c and attention_bf16.c.
  *
  * Packed operands consist of pairs of bf16 numbers that are adjacent along k, (2 p, 2 p + 1). A
  * pair has 32 bits, so it takes the place of one f32 number in the layouts of gemm_pack.h, and
@@ -7,7 +7,7 @@
 #ifndef BR_KERNELS_GEMM_PACK_BF16_H
 #define BR_KERNELS_GEMM_PACK_BF16_H
 
-#include "ops/kernels/gemm/gemm_panel.h"
+#include "ops/kernels/gemm/gemm_operands.h"
 #include "ops/kernels/gemm/gemm_shuffle.h"
 
 /* Returns the number of pairs in k numbers. */
@@ -133,32 +133,42 @@ ALWAYS_INLINE void pack_column_pairs(real *to, int width, int64_t count, int64_t
 /* Numbers along k that are first copied to rows of contiguous elements. */
 enum { COPIED_ROWS = 16 };
 
+/* Packs a group whose k numbers are not contiguous: if `step` is not 1, by way of a copy.
+ * `width` is a constant after inlining. */
+ALWAYS_INLINE void pack_strided(real *to, int width, int64_t count, int64_t k, const real *from,
+                                int64_t step, int64_t k_step)
+{
+    if (step == 1) {
+        pack_rows(to, width, count, k, from, k_step);
+        return;
+    }
+    real copy[COPIED_ROWS * TILE_COLUMNS];
+    for (int64_t p = 0; p < k; p += COPIED_ROWS) {
+        const int64_t rows = at_most(k - p, COPIED_ROWS);
+        for (int64_t q = 0; q < rows; q++)
+            for (int64_t w = 0; w < count; w++)
+                copy[q * TILE_COLUMNS + w] = from[w * step + (p + q) * k_step];
+        pack_rows(to + p / 2 * width, width, count, rows, copy, TILE_COLUMNS);
+    }
+}
+
 /* Packs a group of `count` rows of A or columns of B, `step` apart. `width` is a constant after
  * inlining. */
 ALWAYS_INLINE void pack_group(real *to, int width, int64_t count, int64_t k, const real *from,
                               int64_t step, int64_t k_step)
 {
-    if (step == 1 && count == width) {
+    if (step == 1 && count == width)
         pack_rows(to, width, width, k, from, k_step);
-    } else if (step == 1) {
-        pack_rows(to, width, count, k, from, k_step);
-    } else if (k_step == 1) {
+    else if (k_step == 1 && step != 1)
         pack_column_pairs(to, width, count, k, from, step);
-    } else {
-        real copy[COPIED_ROWS * TILE_COLUMNS];
-        for (int64_t p = 0; p < k; p += COPIED_ROWS) {
-            const int64_t rows = at_most(k - p, COPIED_ROWS);
-            for (int64_t q = 0; q < rows; q++)
-                for (int64_t w = 0; w < count; w++)
-                    copy[q * TILE_COLUMNS + w] = from[w * step + (p + q) * k_step];
-            pack_rows(to + p / 2 * width, width, count, rows, copy, TILE_COLUMNS);
-        }
-    }
+    else
+        pack_strided(to, width, count, k, from, step, k_step);
 }
 
-/* Packs A [m, k] by tiles: pair p of row i of a tile is at p * TILE_ROWS + i. */
-static void gemm_pack_pairs(void *to, int64_t m, int64_t k, const void *a, int64_t a_row,
-                            int64_t a_col)
+/* Packs A [m, k] for the micro-kernel of gemm_tile.h: pair p of row i of a tile is at p * TILE_ROWS
+ * + i. */
+static inline void pack_tiles(void *to, int64_t m, int64_t k, const void *a, int64_t a_row,
+                              int64_t a_col)
 {
     for (int64_t i = 0; i < m; i += TILE_ROWS)
         pack_group((real *)to + i * pairs_in(k), TILE_ROWS, at_most(m - i, TILE_ROWS), k,

@@ -71,5 +71,6 @@ const char *br_get_float32_matmul_precision(void)
 
 const char *br_get_float32_matmul_unit(void)
 {
-    return br__gemm_bf16_kernels() ? "avx512_bf16" : "f32";
+    const br_gemm_kernels *kernels = br__gemm_bf16_kernels();
+    return kernels ? kernels->unit : "f32";
 }

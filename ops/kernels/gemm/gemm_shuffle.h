@@ -91,6 +91,25 @@
  * directly into place saves half of the shuffles. */
 enum { QUAD = VECTOR < 4 ? VECTOR : 4, QUADS = VECTOR / QUAD };
 
+/* Returns a vector whose group g comes from row[g * QUAD] + p. */
+ALWAYS_INLINE vec load_groups(const real *const *row, int64_t p)
+{
+#if defined(__AVX512F__) && !defined(BR_KERNEL_F64)
+    __m512 v = _mm512_broadcast_f32x4(_mm_loadu_ps(row[0] + p));
+    v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(row[4] + p));
+    v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(row[8] + p));
+    return (vec)_mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(row[12] + p));
+#elif defined(__AVX512F__)
+    __m512d v = _mm512_broadcast_f64x4(_mm256_loadu_pd(row[0] + p));
+    return (vec)_mm512_mask_broadcast_f64x4(v, 0xf0, _mm256_loadu_pd(row[4] + p));
+#elif defined(__AVX__) && !defined(BR_KERNEL_F64)
+    const quad low = *(const quad_at *)(row[0] + p), high = *(const quad_at *)(row[4] + p);
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
+#else
+    return *(const vec_at *)(row[0] + p);
+#endif
+}
+
 /* Exchanges lanes of two rows that are `w` rows apart: the odd blocks of w lanes of the first with
  * the even blocks of the second. */
 ALWAYS_INLINE void exchange(int w, vec *row)

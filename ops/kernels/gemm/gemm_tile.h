@@ -10,70 +10,9 @@
 #ifndef BR_KERNELS_GEMM_TILE_H
 #define BR_KERNELS_GEMM_TILE_H
 
-#include "ops/kernels/gemm/gemm_vector.h"
-
-/* ---- Prefetching ----------------------------------------------------------------------------- */
-
-/* Runs of memory that are prefetched line by line. */
-typedef struct prefetch {
-    const char *at, *end; /* in the current run */
-    int64_t bytes, step, runs;
-} prefetch;
-
-/* Prefetches the next `lines` lines of the current run. `lines` is a constant after inlining. */
-ALWAYS_INLINE void prefetch_lines(prefetch *p, int lines)
-{
-    if (p->runs == 0)
-        return;
-    UNROLLED
-    for (int i = 0; i < lines; i++)
-        __builtin_prefetch(p->at + 64 * i, 0, 2);
-    p->at += 64 * lines;
-    if (p->at >= p->end) {
-        p->end += p->step;
-        p->at = p->end - p->bytes;
-        p->runs--;
-    }
-}
-
-/* Returns a prefetch of runs first .. end - 1. */
-static prefetch prefetch_runs(const br_strided_rows *r, int64_t first, int64_t end)
-{
-    if (first >= end)
-        return (prefetch){ .runs = 0 };
-    const char *at = r->at + first * r->step;
-    return (prefetch){
-        .at = at, .end = at + r->bytes, .bytes = r->bytes, .step = r->step, .runs = end - first
-    };
-}
-
-/* Returns a prefetch of the memory that pack() reads for a panel of B. */
-static prefetch prefetch_panel(const br_gemm_block *g, const real *b, int64_t columns)
-{
-    const int64_t size = sizeof(real);
-    const bool by_rows = g->b_col == 1;
-    const br_strided_rows panel = { .at = (const char *)b,
-                                    .bytes = (by_rows ? columns : g->k) * size,
-                                    .step = (by_rows ? g->b_row : g->b_col) * size };
-    return prefetch_runs(&panel, 0, columns > 0 && by_rows ? g->k : columns);
-}
-
-/* Returns the bias from column j on, or NULL. */
-static inline const real *bias_from(const br_gemm_block *g, int64_t j)
-{
-    return g->bias ? (const real *)g->bias + j : NULL;
-}
+#include "ops/kernels/gemm/gemm_operands.h"
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
-
-/* The destination of a tile's sums. `columns` is a multiple of VECTOR or, with masks, any number.
- */
-typedef struct tile_out {
-    real *c;
-    int64_t c_row, columns;
-    const real *bias; /* of the tile's first column, or NULL */
-    bool accumulate;
-} tile_out;
 
 /* `rows` and `vectors` are constants after inlining. */
 ALWAYS_INLINE void store_sums_of_tile(const tile_out *out, int rows, int vectors, vec (*sum)[2])

@@ -1,154 +1,33 @@
-/* tests/ops/matmul/test_gemm_bf16.c - compares the kernel of products in bf16 with three plain
- * loops, for all small sizes and all layouts. Matrix products use it only for larger sizes. */
-#include "ops/kernels/kernels.h"
-#include "tests/ops/matmul/bf16_rounding.h"
-#include "tests/support.h"
+/* tests/ops/matmul/test_gemm_bf16.c - compares the kernels of products in bf16 with three plain
+ * loops, for all small sizes and all layouts. Matrix products use them only for larger sizes. */
+#include "tests/ops/matmul/bf16_products.h"
+#include "tests/ops/matmul/bf16_units.h"
 
-TestSuite(gemm_bf16, .init = check_begin, .fini = check_end);
-
-enum { MAX_SIZE = 40, GAP = 3 };
-
-/* ---- Operands -------------------------------------------------------------------------------- */
-
-typedef enum layout { DENSE, TRANSPOSED, STRIDED, ROW_GAPS, LAYOUTS } layout;
-
-/* A matrix in memory that is otherwise filled with NaN, so that reading a wrong element shows in
- * the result. */
-typedef struct matrix {
-    float *memory;
-    int64_t row, column; /* strides */
-    double *rounded;     /* [rows, columns] */
-} matrix;
-
-/* Returns a number from -1 to 1; the sequence is always the same. */
-static float next_value(void)
+static void gemm_bf16_end(void)
 {
-    static uint64_t state = 1;
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (float)(int32_t)(state >> 32) / 2147483648.f;
+    next_unit(UNITS);
+    check_end();
 }
 
-static matrix random_matrix(int64_t rows, int64_t columns, layout how)
+TestSuite(gemm_bf16, .init = check_begin, .fini = gemm_bf16_end);
+
+/* Skips a test that needs a unit for bf16. */
+static void need_unit(void)
 {
-    matrix m = { .row = columns, .column = 1 };
-    if (how == TRANSPOSED)
-        m.row = 1, m.column = rows;
-    else if (how == STRIDED)
-        m.row = GAP * columns + 1, m.column = GAP;
-    else if (how == ROW_GAPS)
-        m.row = columns + GAP;
-    const int64_t size = (rows - 1) * m.row + (columns - 1) * m.column + 1;
-    m.memory = malloc((size_t)size * sizeof *m.memory);
-    m.rounded = malloc((size_t)(rows * columns) * sizeof *m.rounded);
-    cr_assert(m.memory && m.rounded);
-    for (int64_t i = 0; i < size; i++)
-        m.memory[i] = NAN;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) {
-            const float x = next_value();
-            m.memory[i * m.row + j * m.column] = x;
-            m.rounded[i * columns + j] = (double)nearest_bf16(x);
-        }
-    return m;
+    if (br__gemm_bf16_kernels())
+        return;
+    check_end(); /* Criterion does not call it for a skipped test */
+    cr_skip_test("this processor has no unit for products of bf16 numbers");
 }
-
-static void matrix_free(matrix *m)
-{
-    free(m->memory);
-    free(m->rounded);
-}
-
-/* ---- The kernel ------------------------------------------------------------------------------ */
-
-typedef struct product {
-    int64_t m, n, k;
-    layout of_a, of_b;
-    bool bias, accumulate;
-} product;
-
-/* Computes the product by one call of the kernel. C has gaps between its rows. */
-static void multiply(const br_gemm_kernels *kernels, const product *p, const matrix *a,
-                     const matrix *b, const float *bias, float *c)
-{
-    const int64_t rows = (p->m + kernels->gemm_rows - 1) / kernels->gemm_rows * kernels->gemm_rows;
-    const size_t bytes = (size_t)(rows * ((p->k + 7) / 8 * 8) * kernels->packed_size);
-    void *packed = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    cr_assert(packed);
-    kernels->gemm_pack(packed, p->m, p->k, a->memory, a->row, a->column);
-    kernels->gemm_block(&(br_gemm_block){ .m = p->m,
-                                          .n = p->n,
-                                          .k = p->k,
-                                          .a = packed,
-                                          .b = b->memory,
-                                          .b_row = b->row,
-                                          .b_col = b->column,
-                                          .c = c,
-                                          .c_row = p->n + GAP,
-                                          .bias = p->bias ? bias : NULL,
-                                          .accumulate = p->accumulate });
-    free(packed);
-}
-
-/* Products of bf16 numbers are exact in f32. Each of the k additions, and those of C and of the
- * bias, rounds by at most half a unit in the last place of a sum below sum |a b|. Operands that are
- * rounded wrongly, or not at all, exceed this. */
-static void check_product(const br_gemm_kernels *kernels, const product *p)
-{
-    matrix a = random_matrix(p->m, p->k, p->of_a), b = random_matrix(p->k, p->n, p->of_b);
-    const int64_t c_row = p->n + GAP;
-    float *c = malloc((size_t)(p->m * c_row) * sizeof *c), bias[MAX_SIZE];
-    cr_assert(c && p->n <= MAX_SIZE);
-    for (int64_t j = 0; j < p->n; j++)
-        bias[j] = next_value();
-    for (int64_t i = 0; i < p->m * c_row; i++)
-        c[i] = (float)i;
-    multiply(kernels, p, &a, &b, bias, c);
-    for (int64_t i = 0; i < p->m * c_row; i++) {
-        const int64_t row = i / c_row, j = i % c_row;
-        double want = p->accumulate || j >= p->n ? (double)i : 0, magnitude = fabs(want);
-        for (int64_t q = 0; j < p->n && q < p->k; q++) {
-            const double term = a.rounded[row * p->k + q] * b.rounded[q * p->n + j];
-            want += term;
-            magnitude += fabs(term);
-        }
-        if (j < p->n && p->bias) {
-            want += (double)bias[j];
-            magnitude += fabs((double)bias[j]);
-        }
-        const double bound = j < p->n ? (double)(p->k + 2) * FLT_EPSILON / 2 * magnitude : 0;
-        cr_assert(fabs((double)c[i] - want) <= bound,
-                  "m %lld n %lld k %lld layouts %d %d bias %d accumulate %d: [%lld][%lld] is %.9g, "
-                  "expected %.9g",
-                  (long long)p->m, (long long)p->n, (long long)p->k, (int)p->of_a, (int)p->of_b,
-                  p->bias, p->accumulate, (long long)row, (long long)j, (double)c[i], want);
-    }
-    free(c);
-    matrix_free(&a);
-    matrix_free(&b);
-}
-
-/* Returns the kernels, or skips the test. */
-static const br_gemm_kernels *kernels_or_skip(void)
-{
-    const br_gemm_kernels *kernels = br__gemm_bf16_kernels();
-    if (!kernels) {
-        check_end(); /* Criterion does not call it for a skipped test */
-        cr_skip_test("this processor has no unit for products of bf16 numbers");
-    }
-    return kernels;
-}
-
-/* ---- Tests ----------------------------------------------------------------------------------- */
 
 /* Each combination of sizes gets one of the combinations of layouts, bias and accumulation, in an
  * order that combines each of these with each remainder of the sizes. */
-Test(gemm_bf16, all_small_sizes)
+static void check_sizes(const br_gemm_kernels *kernels, int64_t largest, int64_t step)
 {
-    const br_gemm_kernels *kernels = kernels_or_skip();
     uint32_t order = 0;
-    for (int64_t m = 1; m <= MAX_SIZE; m++)
-        for (int64_t n = 1; n <= MAX_SIZE; n++)
-            for (int64_t k = 1; k <= MAX_SIZE; k++, order = order * 1664525 + 1013904223)
+    for (int64_t m = 1; m <= largest; m += step)
+        for (int64_t n = 1; n <= largest; n += step)
+            for (int64_t k = 1; k <= largest; k += step, order = order * 1664525 + 1013904223)
                 check_product(kernels, &(product){ .m = m,
                                                    .n = n,
                                                    .k = k,
@@ -158,18 +37,37 @@ Test(gemm_bf16, all_small_sizes)
                                                    .accumulate = order >> 25 & 1 });
 }
 
+/* Beyond two blocks of C along each dimension. The step is odd, so that all remainders of the sizes
+ * by the sizes of tiles occur. */
+Test(gemm_bf16, small_sizes)
+{
+    need_unit();
+    FOR_EACH_UNIT(unit)
+    {
+        if (unit == UNIT_AVX512_BF16)
+            check_sizes(br__gemm_bf16_kernels(), 40, 1);
+        else
+            check_sizes(br__gemm_bf16_kernels(), MAX_SIZE, 3);
+    }
+}
+
 /* Up to a whole k-block, with all layouts. */
 Test(gemm_bf16, long_sums)
 {
-    static const int64_t depths[] = { 63, 64, 65, 255, 303, 304, 607, 608 };
-    const br_gemm_kernels *kernels = kernels_or_skip();
-    for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
-        for (int how = 0; how < LAYOUTS * LAYOUTS; how++)
-            check_product(kernels, &(product){ .m = 25,
-                                               .n = 39,
-                                               .k = depths[d],
-                                               .of_a = (layout)(how / LAYOUTS),
-                                               .of_b = (layout)(how % LAYOUTS),
-                                               .bias = true });
-    cr_assert_eq(kernels->gemm_depth, depths[sizeof depths / sizeof *depths - 1]);
+    need_unit();
+    FOR_EACH_UNIT(unit)
+    {
+        const br_gemm_kernels *kernels = br__gemm_bf16_kernels();
+        const int depths[] = {
+            63, 64, 65, 255, 303, 304, kernels->gemm_depth - 1, kernels->gemm_depth
+        };
+        for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
+            for (int how = 0; how < LAYOUTS * LAYOUTS; how++)
+                check_product(kernels, &(product){ .m = 25,
+                                                   .n = 39,
+                                                   .k = depths[d],
+                                                   .of_a = (layout)(how / LAYOUTS),
+                                                   .of_b = (layout)(how % LAYOUTS),
+                                                   .bias = true });
+    }
 }

@@ -3,6 +3,7 @@
  * plain C has rounded. */
 #include "ops/kernels/kernels.h"
 #include "tests/ops/matmul/bf16_rounding.h"
+#include "tests/ops/matmul/bf16_units.h"
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
@@ -10,6 +11,7 @@
 static void precision_end(void)
 {
     br_set_float32_matmul_precision("highest");
+    next_unit(UNITS);
     check_end();
 }
 
@@ -140,9 +142,8 @@ static const int64_t shapes[][3] = {
     { 100, 100, 64 }, { 333, 257, 131 }, { 601, 1217, 90 }, { 1300, 610, 97 },
 };
 
-Test(matmul_precision, products)
+static void check_products(void)
 {
-    need_unit();
     br_manual_seed(1);
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (int how = 0; how < LAYOUTS * LAYOUTS; how++) {
@@ -156,7 +157,16 @@ Test(matmul_precision, products)
         }
 }
 
-Test(matmul_precision, batches_broadcast)
+Test(matmul_precision, products)
+{
+    need_unit();
+    FOR_EACH_UNIT(unit)
+    {
+        check_products();
+    }
+}
+
+static void check_batches_broadcast(void)
 {
     static const struct {
         int a_ndim, b_ndim;
@@ -167,7 +177,6 @@ Test(matmul_precision, batches_broadcast)
         { 3, 2, { 3, 45, 70 }, { 70, 100 } },
         { 2, 3, { 45, 70 }, { 4, 70, 33 } },
     };
-    need_unit();
     br_manual_seed(2);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int how = 0; how < LAYOUTS; how++) {
@@ -178,10 +187,18 @@ Test(matmul_precision, batches_broadcast)
         }
 }
 
-/* The bias is not rounded. One that is not contiguous is added by accumulation. */
-Test(matmul_precision, linear)
+Test(matmul_precision, batches_broadcast)
 {
     need_unit();
+    FOR_EACH_UNIT(unit)
+    {
+        check_batches_broadcast();
+    }
+}
+
+/* The bias is not rounded. One that is not contiguous is added by accumulation. */
+static void check_linear(void)
+{
     br_manual_seed(3);
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_randn(BR_SHAPE(3, 50, 701), BR_F32), *w = br_randn(BR_SHAPE(70, 701), BR_F32);
@@ -197,25 +214,43 @@ Test(matmul_precision, linear)
     br_scope_end(scope);
 }
 
-/* Convolutions pack listed elements of a padded copy. */
-Test(matmul_precision, convolutions)
+Test(matmul_precision, linear)
 {
     need_unit();
+    FOR_EACH_UNIT(unit)
+    {
+        check_linear();
+    }
+}
+
+/* Convolutions pack listed elements of a padded copy. */
+static void check_convolutions(int64_t channels)
+{
     br_manual_seed(4);
     for (int stride = 1; stride <= 2; stride++) {
         br_scope *scope = br_scope_begin();
         const br_conv_options *options =
             BR_OPTIONS(br_conv, .stride = { stride, stride }, .padding = { 1, 2 });
-        br_tensor *x = br_randn(BR_SHAPE(2, 13, 21, 18), BR_F32);
-        br_tensor *w = br_randn(BR_SHAPE(17, 13, 3, 3), BR_F32);
+        br_tensor *x = br_randn(BR_SHAPE(2, channels, 21, 18), BR_F32);
+        br_tensor *w = br_randn(BR_SHAPE(17, channels, 3, 3), BR_F32);
         br_tensor *rx = rounded(x), *rw = rounded(w);
         set_precision("medium");
         br_tensor *y = br_f_conv2d(x, w, NULL, options);
         check_sums(y, br_f_conv2d(rx, rw, NULL, options),
-                   br_f_conv2d(br_abs(rx), br_abs(rw), NULL, options), 13 * 9);
+                   br_f_conv2d(br_abs(rx), br_abs(rw), NULL, options), channels * 9);
         set_precision("highest");
         cr_assert(!same_bits(y, br_f_conv2d(x, w, NULL, options)), "not computed in bf16");
         br_scope_end(scope);
+    }
+}
+
+Test(matmul_precision, convolutions)
+{
+    need_unit();
+    FOR_EACH_UNIT(unit)
+    {
+        check_convolutions(13);
+        check_convolutions(70); /* two k-blocks */
     }
 }
 
@@ -224,7 +259,7 @@ Test(matmul_precision, convolutions)
 enum { SIDE = 64 };
 
 /* A column of values times a row of ones: each row of the product is a rounded value. */
-Test(matmul_precision, rounding)
+static void check_rounding(void)
 {
     const float e = 0x1p-8f; /* half of the distance of bf16 numbers above 1 */
     const float values[] = {
@@ -258,7 +293,6 @@ Test(matmul_precision, rounding)
         0x1.00fffep-126f,
     };
     enum { VALUES = sizeof values / sizeof *values };
-    need_unit();
     br_scope *scope = br_scope_begin();
     br_tensor *a = br_zeros(BR_SHAPE(SIDE, SIDE), BR_F32), *one = br_zeros_like(a);
     for (int i = 0; i < SIDE; i++) {
@@ -279,6 +313,15 @@ Test(matmul_precision, rounding)
                   (double)want);
     }
     br_scope_end(scope);
+}
+
+Test(matmul_precision, rounding)
+{
+    need_unit();
+    FOR_EACH_UNIT(unit)
+    {
+        check_rounding();
+    }
 }
 
 /* ---- Products that do not change ------------------------------------------------------------- */
@@ -322,10 +365,11 @@ Test(matmul_precision, exceptions_are_not_rounded)
     br_tensor *a = br_randn(BR_SHAPE(90, 130), BR_F64), *b = br_randn(BR_SHAPE(130, 70), BR_F64);
     multiply_each(a, b, c);
     cr_assert(same_bits(c[0], c[1]));
-    static const char *const others[] = { "avx2", "baseline" };
-    for (int i = 0; i < 2; i++) {
+    static const char *const others[] = { "avx512", "avx2", "baseline" };
+    for (int i = 0; i < 3; i++) {
         if (!br__force_kernels(others[i]))
             continue;
+        cr_assert_str_eq(br_get_cpu_capability(), others[i]);
         cr_assert_str_eq(br_get_float32_matmul_unit(), "f32");
         multiply_each(br_to(a, BR_F32), br_to(b, BR_F32), c);
         cr_assert(same_bits(c[0], c[1]), "%s", others[i]);

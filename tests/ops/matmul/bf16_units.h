@@ -1,0 +1,47 @@
+/* tests/ops/matmul/bf16_units.h - the units for products of bf16 numbers that tests can use: those
+ * of this processor, and AMX in emulation. */
+#ifndef BR_TESTS_BF16_UNITS_H
+#define BR_TESTS_BF16_UNITS_H
+
+#include "ops/kernels/kernels.h"
+
+#include <stddef.h>
+#ifdef __x86_64__
+/* The kernel for AMX, compiled with amx_emulation.h. It rounds with AVX512-BF16. */
+extern const br_gemm_kernels br__gemm_amx_emulated;
+#endif
+
+enum { UNIT_AVX512_BF16, UNIT_AMX, UNIT_AMX_EMULATED, UNITS };
+
+/* Makes products of precision "medium" use the unit. Returns false if it cannot be used here. */
+static inline bool use_unit(int unit)
+{
+    br__force_bf16_kernels(NULL);
+#ifdef __x86_64__
+    if (!br__force_kernels(unit == UNIT_AMX ? "amx" : "avx512_bf16"))
+        return false;
+    if (unit == UNIT_AMX_EMULATED)
+        br__force_bf16_kernels(&br__gemm_amx_emulated);
+    return true;
+#else
+    (void)unit;
+    return false;
+#endif
+}
+
+/* Uses the next unit after `unit` that can be used here, and returns it. After the last one, uses
+ * what this processor uses by itself, and returns UNITS. */
+static inline int next_unit(int unit)
+{
+    while (++unit < UNITS)
+        if (use_unit(unit))
+            return unit;
+    br__force_bf16_kernels(NULL);
+    br__force_kernels(NULL);
+    return UNITS;
+}
+
+/* Runs the statement that follows with each unit that can be used here. */
+#define FOR_EACH_UNIT(unit) for (int unit = next_unit(-1); unit < UNITS; unit = next_unit(unit))
+
+#endif
