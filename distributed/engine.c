@@ -71,7 +71,7 @@ static void look_for_processes(const br_dist_group *g)
 {
     for (int r = 0; r < g->size; r++) {
         const br_dist_process *p = &br__dist.processes[g->world[r]];
-        if (p->here && kill(p->process, 0) != 0 && errno == ESRCH && !br__dist_wait_for_loss())
+        if (p->here && kill(p->process, 0) != 0 && errno == ESRCH && !br__dist_wait_for_loss(1))
             br__dist_lose_process(g->world[r]);
     }
 }
@@ -116,7 +116,7 @@ void br__dist_recv_from(br_dist_exchange *x, int rank, void *data, size_t bytes)
  * watch may learn of it later than the transport. */
 static bool fail_transfer(br_dist_exchange *x, const br_dist_transfer *t, const char *error)
 {
-    br__dist_wait_for_loss();
+    br__dist_wait_for_loss(br__dist_watch_limit());
     look_for_processes(x->g);
     if (is_lost(x->job))
         return false;

@@ -58,11 +58,17 @@ int64_t br__dist_step(void)
     return atomic_load(&own_step);
 }
 
-const char *br__dist_wait_for_loss(void)
+const char *br__dist_wait_for_loss(double seconds)
 {
-    for (int i = 0; i < 1000 && watch.running && !br__dist_lost(); i++)
+    const double end = br__dist_seconds() + seconds;
+    while (watch.running && !br__dist_lost() && br__dist_seconds() < end)
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     return br__dist_lost();
+}
+
+double br__dist_watch_limit(void)
+{
+    return watch.invitation.limit;
 }
 
 /* ---- Messages -------------------------------------------------------------------------------- */

@@ -24,8 +24,11 @@ void br__dist_watch_end(const char *error);
 /* Returns why communication is no longer possible, such as "rank 2 (host x, process 123) has died
  * in step 7"; NULL if no rank is lost. The first loss counts. */
 const char *br__dist_lost(void);
-/* Waits for a short time until a rank is lost. Returns br__dist_lost(). */
-const char *br__dist_wait_for_loss(void);
+/* Waits until a rank is lost, for at most that many seconds and not without the watch. Returns
+ * br__dist_lost(). */
+const char *br__dist_wait_for_loss(double seconds);
+/* Returns the time within which the watch finds every loss, in seconds. */
+double br__dist_watch_limit(void);
 /* The same, if the lost rank has died or stopped; NULL if it has reported an error. */
 const char *br__dist_dead(void);
 /* Records that a rank's process does not exist any more. */
