@@ -10,6 +10,7 @@
 
 #include <brasa/autograd.h>
 #include <brasa/ops.h>
+#include <brasa/profile.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,15 +154,18 @@ static void on_accumulated(br_tensor *param, void *context)
     launch(q->owner, false);
 }
 
-/* Waits for the launched buckets and frees all copies. */
+/* Waits for the launched buckets and frees all copies. In a profile, the range is the time of
+ * communication that backward did not hide. */
 static bool wait_for_buckets(br_data_parallel *p)
 {
     bool ok = true;
+    uint64_t range = br_profile_range_begin("data_parallel: wait for buckets");
     for (int k = 0; k < p->n_buckets; k++) {
         if (k < p->launched)
             ok &= br__dist_wait(&p->buckets[k].job);
         br__bucket_drop_copy(&p->buckets[k]);
     }
+    br_profile_range_end(range);
     return ok;
 }
 
