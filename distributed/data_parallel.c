@@ -70,9 +70,9 @@ static bool prepare(br_bucket *b)
     }
     if (!copy || !br__bucket_make_part(b) || br_failed())
         return !br_failed();
-    b->copy = br__dist_malloc((size_t)b->n * br_dtype_size(b->dtype));
+    b->copy = br__dist_buffer((size_t)b->n * br_dtype_size(b->dtype));
     if (b->copy)
-        b->send = b->copy;
+        b->send = br_data(b->copy);
     return !br_failed();
 }
 
