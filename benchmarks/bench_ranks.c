@@ -94,11 +94,13 @@ static void measure_all_reduce(const bench_options *o)
 /* A model whose step is measured. Its batch consists of several copies of the batch that
  * `brasa bench models` uses. */
 typedef struct rank_entry {
-    const char *model;
+    const char *name, *model;
     int copies;
 } rank_entry;
 
-static const rank_entry entries[] = { { "bert-scratch", 1 }, { "gpt2", 4 } };
+static const rank_entry entries[] = { { "bert-scratch", "bert-scratch", 1 },
+                                      { "bert-scratch-24", "bert-scratch", 4 },
+                                      { "gpt2-16", "gpt2", 4 } };
 
 typedef struct trainee {
     const bench_model *model;
@@ -242,9 +244,9 @@ static void print_steps(const bench_options *o, const trainee *t, const char *na
         puts("}");
     } else {
         for (int i = 0; i < 3; i++)
-            printf("%-14s %-22s %10.2f ms (%.2f .. %.2f, %d rounds)\n", name, what[i],
+            printf("%-16s %-22s %10.2f ms (%.2f .. %.2f, %d rounds)\n", name, what[i],
                    q[i].median * 1e3, q[i].low * 1e3, q[i].high * 1e3, rounds);
-        printf("%-14s %-22s %10.1f %% (%.1f .. %.1f)\n", name, "communication hidden",
+        printf("%-16s %-22s %10.1f %% (%.1f .. %.1f)\n", name, "communication hidden",
                hidden.median * 100, hidden.low * 100, hidden.high * 100);
     }
     fflush(stdout);
@@ -285,7 +287,7 @@ static void run_entry(const bench_options *o, const rank_entry *entry)
     else if (o->profile > 0)
         profile(o, &t);
     else
-        measure_steps(o, &t, entry->model);
+        measure_steps(o, &t, entry->name);
     end(&t);
     br_scope_end(scope);
 }
@@ -305,7 +307,7 @@ int bench_ranks(const bench_options *o)
     if (!br_failed() && !o->serve && o->profile == 0 && bench_selected(o, "all_reduce", NULL))
         measure_all_reduce(o);
     for (size_t i = 0; i < sizeof entries / sizeof *entries && !br_failed(); i++)
-        if (bench_selected(o, entries[i].model, NULL))
+        if (bench_selected(o, entries[i].name, NULL))
             run_entry(o, &entries[i]);
     br_dist_finalize();
     return bench_done(o);

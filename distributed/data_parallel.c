@@ -154,6 +154,15 @@ static void on_accumulated(br_tensor *param, void *context)
     launch(q->owner, false);
 }
 
+/* Adds the bucket's communication to the profile that is running, if any. */
+static void show(const br_bucket *b)
+{
+    char name[64];
+    snprintf(name, sizeof name, "bucket %d, %.1f MiB", b->number,
+             (double)b->n * (double)br_dtype_size(b->dtype) / 0x1p20);
+    br_profile_add_span("communication", name, b->job.begun, b->job.ended);
+}
+
 /* Waits for the launched buckets and frees all copies. In a profile, the range is the time of
  * communication that backward did not hide. */
 static bool wait_for_buckets(br_data_parallel *p)
@@ -166,6 +175,8 @@ static bool wait_for_buckets(br_data_parallel *p)
         br__bucket_drop_copy(&p->buckets[k]);
     }
     br_profile_range_end(range);
+    for (int k = 0; ok && k < p->launched; k++)
+        show(&p->buckets[k]);
     return ok;
 }
 

@@ -36,7 +36,8 @@ enum { BR_DIST_TEXT = 400 };
 typedef struct br_dist_job {
     struct br_dist_job *next;
     void (*run)(struct br_dist_job *job);
-    const char *op; /* name of the function, for messages; static */
+    const char *op;       /* name of the function, for messages; static */
+    int64_t begun, ended; /* nanoseconds of CLOCK_MONOTONIC */
     bool done;
     bool failed;
     bool in_step; /* it failed on every rank, at the same place: communication may go on */
