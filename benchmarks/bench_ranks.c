@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MAX_ROUNDS = 500, MIN_ROUNDS = 5 };
 
@@ -199,15 +200,34 @@ static void communicate(void *context)
     }
 }
 
-/* Runs one step per line of standard input, which each rank has its own of. Rank 0 prints the loss
- * of its last batch and the time in milliseconds. */
+/* Returns the processor time that this process has used. */
+static double processor_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double sum_of_ranks(double value)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *sum = br_scalar(value, BR_F64);
+    br_dist_all_reduce(sum, BR_DIST_SUM, NULL);
+    value = br_failed() ? NAN : br_item(sum);
+    br_scope_end(scope);
+    return value;
+}
+
+/* Runs one step per line of standard input, of which each rank has its own. Rank 0 prints the loss
+ * of its last batch, the time, and the processor time of all ranks, in milliseconds. */
 static void serve(trainee *t)
 {
     char line[64];
     while (!br_failed() && fgets(line, sizeof line, stdin)) {
-        double seconds = time_of(step, t);
+        double before = processor_seconds(), seconds = time_of(step, t);
+        double work = sum_of_ranks(processor_seconds() - before);
         if (br_dist_rank(NULL) == 0)
-            printf("%.9g %.6f\n", t->loss, seconds * 1e3);
+            printf("%.9g %.6f %.6f\n", t->loss, seconds * 1e3, work * 1e3);
         fflush(stdout);
     }
 }

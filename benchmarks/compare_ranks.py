@@ -3,7 +3,8 @@
 threads and accumulates both batches, and with PyTorch's DistributedDataParallel over gloo.
 
 The sides take turns, one step each, and their first losses must agree. The output is the median of the steps and
-of the ratios to the neighbouring step of the one process, both with quartiles.
+of the ratios to the neighbouring step of the one process, both with quartiles; also for the processor time of all
+processes, which other work on the machine changes less.
 
 Sides:
   one        Brasa, one process
@@ -49,15 +50,17 @@ def serve_torch(name, rival, rank, ranks):
     optimizer = torch.optim.Adam(model.parameters(), fused=True if rival == "tuned" else None)
     for _ in sys.stdin:
         torch.distributed.barrier()
-        start = time.perf_counter()
+        start, before = time.perf_counter(), time.process_time()
         optimizer.zero_grad()
         loss = loss_of(model)
         loss.backward()
         optimizer.step()
         value = loss.item()
         ms = (time.perf_counter() - start) * 1e3
+        work = torch.tensor(time.process_time() - before, dtype=torch.float64)
+        torch.distributed.all_reduce(work)
         if rank == 0:
-            print(f"{value:.9g} {ms:.6f}", flush=True)
+            print(f"{value:.9g} {ms:.6f} {work.item() * 1e3:.6f}", flush=True)
 
 
 # ---- The comparison ----------------------------------------------------------------------------
@@ -66,7 +69,7 @@ class Side:
     """Processes that run a step when each of them has read a line, and of which the first answers."""
 
     def __init__(self, label, args):
-        self.label, self.ms, self.losses, self.processes, self.inputs = label, [], [], [], []
+        self.label, self.ms, self.work, self.losses, self.processes, self.inputs = label, [], [], [], [], []
         brasa = [args.brasa, "bench", "ranks", "--serve", "--filter", args.model, "--accumulate",
                  str(args.ranks), "--threads"]
         if label == "one":
@@ -105,9 +108,10 @@ class Side:
         answer = self.processes[0].stdout.readline()
         if not answer:
             sys.exit(f"{self.label}: the process ended with exit status {self.processes[0].wait()}")
-        loss, ms = (float(word) for word in answer.split())
+        loss, ms, work = (float(word) for word in answer.split())
         self.losses.append(loss)
         self.ms.append(ms)
+        self.work.append(work)
 
     def close(self):
         for pipe in self.inputs:
@@ -135,9 +139,11 @@ def compare(args):
         side.close()
     for side in sides:
         ms, base = side.ms[args.warmup:], first.ms[args.warmup:]
+        work, base_work = side.work[args.warmup:], first.work[args.warmup:]
         yield {"side": side.label, "model": args.model, "ranks": args.ranks, "steps": args.steps,
                "loss": side.losses[0], "ms": spread(ms), "load": load,
-               "ratio": spread([m / b for m, b in zip(ms, base)])}
+               "ratio": spread([m / b for m, b in zip(ms, base)]), "work_ms": spread(work),
+               "work_ratio": spread([w / b for w, b in zip(work, base_work)])}
 
 
 def main():
@@ -161,9 +167,11 @@ def main():
         if args.json:
             print(json.dumps(row))
         else:
-            print("{:8} {:8.1f} ms ({:.1f} .. {:.1f})   {:.3f} of {} ({:.3f} .. {:.3f})".format(
-                row["side"], row["ms"][1], row["ms"][0], row["ms"][2], row["ratio"][1],
-                (args.side or SIDES)[0], row["ratio"][0], row["ratio"][2]))
+            base = (args.side or SIDES)[0]
+            for what, ms, ratio in (("step", "ms", "ratio"), ("processors", "work_ms", "work_ratio")):
+                print("{:8} {:10} {:8.1f} ms ({:.1f} .. {:.1f})   {:.3f} of {} ({:.3f} .. {:.3f})".format(
+                    row["side"], what, row[ms][1], row[ms][0], row[ms][2], row[ratio][1], base,
+                    row[ratio][0], row[ratio][2]))
 
 
 if __name__ == "__main__":
