@@ -17,7 +17,7 @@ enum { MAX_ROUNDS = 500, MIN_ROUNDS = 5 };
 /* ---- Rounds ---------------------------------------------------------------------------------- */
 
 typedef struct quartiles {
-    double low, median, high;
+    double least, low, median, high;
 } quartiles;
 
 static int compare_doubles(const void *a, const void *b)
@@ -29,7 +29,7 @@ static int compare_doubles(const void *a, const void *b)
 static quartiles quartiles_of(double *times, int n)
 {
     qsort(times, (size_t)n, sizeof *times, compare_doubles);
-    return (quartiles){ times[n / 4], times[n / 2], times[3 * n / 4] };
+    return (quartiles){ times[0], times[n / 4], times[n / 2], times[3 * n / 4] };
 }
 
 /* Calls f on all ranks at the same time. Returns its time on this rank, in seconds. */
@@ -65,11 +65,12 @@ static void print_all_reduce(const bench_options *o, int64_t bytes, quartiles q)
     const int ranks = br_dist_size(NULL);
     if (o->json)
         printf("{\"name\": \"all_reduce\", \"library\": \"%s\", \"ranks\": %d, \"bytes\": %" PRId64
-               ", \"low_us\": %.1f, \"median_us\": %.1f, \"high_us\": %.1f}\n",
-               br_dist_library(), ranks, bytes, q.low * 1e6, q.median * 1e6, q.high * 1e6);
+               ", \"least_us\": %.1f, \"low_us\": %.1f, \"median_us\": %.1f, \"high_us\": %.1f}\n",
+               br_dist_library(), ranks, bytes, q.least * 1e6, q.low * 1e6, q.median * 1e6,
+               q.high * 1e6);
     else
-        printf("all_reduce %10" PRId64 " bytes %12.1f us (%.1f .. %.1f)\n", bytes, q.median * 1e6,
-               q.low * 1e6, q.high * 1e6);
+        printf("all_reduce %10" PRId64 " bytes %12.1f us (%.1f .. %.1f, least %.1f)\n", bytes,
+               q.median * 1e6, q.low * 1e6, q.high * 1e6, q.least * 1e6);
     fflush(stdout);
 }
 

@@ -1,28 +1,30 @@
 #!/usr/bin/env python3
-"""Fits the cost model of docs/distributed.md to measured times of all-reduce, and extrapolates it.
+"""Fits the cost model of docs/distributed.md to measured times of all-reduce, and extrapolates training steps.
 
-    docs/make_scaling_plot.py --measure BRASA >docs/scaling-ranks.csv      measures 2, 3 and 4 ranks here
-    docs/make_scaling_plot.py docs/scaling-ranks.csv >docs/scaling-ranks.svg
-    docs/make_scaling_plot.py --tables docs/scaling-ranks.csv              prints the tables of the page
+    docs/make_scaling_plot.py --measure build/brasa >docs/scaling-ranks.json    measures on this machine
+    docs/make_scaling_plot.py docs/scaling-ranks.json >docs/scaling-ranks.svg   draws the picture
+    docs/make_scaling_plot.py --tables docs/scaling-ranks.json                  prints the tables of the page
 
 The model of an all-reduce of S bytes by N ranks is
 
-    T = 3 (L + c (N-1) o) + c (2 (N-1)/N S + (N-1) W) / B
+    T = 3 (L + c (N - 1) o) + c (2 (N - 1) / N S + (N - 1) W) / B + c (2 (N - 1) / N S) / M
 
-with three rounds of messages (notes, parts, results), latency L of a round, processor time o of a message,
-bandwidth B, notes of W bytes, and c = max(1, N / cores), because ranks without a core of their own take turns.
+with three rounds of messages (notes, parts, results), the latency L of a round, the processor time o of a message,
+the bandwidth B and the size W of a note. The term with M counts if the data of all ranks are larger than the last-level
+cache. Ranks that share cores take turns: c = max(1, N / cores); on a cluster c = 1.
 """
-import csv
 import json
 import math
 import os
 import subprocess
 import sys
+import tempfile
 
 CORES = 2
 NOTE = 800       # W: bytes of the note that begins each collective
 ROUNDS = 3
 MIB = 1 << 20
+CACHE = 32 * MIB
 LARGEST = 1024   # ranks
 SLEEP = 1e-4     # mean time from the arrival of a message until the progress thread looks again
 LIBRARIES = {"openmpi": "Open MPI", "mpich": "MPICH"}
@@ -32,36 +34,63 @@ NETWORKS = [("Ethernet, 10 Gb/s", 50e-6, 0.94 * 10e9 / 8, "#d55e00"),
             ("Ethernet, 100 Gb/s", 20e-6, 0.94 * 100e9 / 8, "#0072b2"),
             ("InfiniBand, 200 Gb/s", 3e-6, 0.97 * 200e9 / 8, "#009e73")]
 
-# Steps of one rank with a batch of its own, as measured on the machine of the table: seconds of the step, seconds of
-# backward, bytes of the gradients, and of those of them that are complete only when backward ends.
-MODELS = [("003", STEP_003, BACKWARD_003, BYTES_003, LAST_003),
-          ("GPT-2, 4 x 64", STEP_GPT2, BACKWARD_GPT2, BYTES_GPT2, LAST_GPT2)]
+MODELS = {"bert-scratch": "003", "gpt2-16": "GPT-2"}
+SPEEDS = (1, 10)  # of a rank, relative to the machine that was measured
 
 
 # ---- Measuring ---------------------------------------------------------------------------------
 
-def measure(brasa):
+def run(command):
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none")
-    print("library,ranks,bytes,low_us,median_us,high_us")
+    return subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def measure_all_reduce(brasa):
     for library in LIBRARIES:
         for ranks in (2, 3, 4):
-            command = [f"mpirun.{library}", "-n", str(ranks), brasa, "bench", "ranks", "--filter", "all_reduce",
-                       "--threads", "1", "--json"]
-            output = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout
-            for line in output.splitlines():
-                row = json.loads(line)
-                print(library, ranks, row["bytes"], row["low_us"], row["median_us"], row["high_us"], sep=",",
-                      flush=True)
+            output = run([f"mpirun.{library}", "-n", str(ranks), brasa, "bench", "ranks", "--filter", "all_reduce",
+                          "--threads", "1", "--seconds", "2", "--json"])
+            for row in map(json.loads, output.splitlines()):
+                yield [library, ranks, row["bytes"], row["least_us"], row["low_us"], row["median_us"], row["high_us"]]
+
+
+def trace_of(command, model, threads, steps):
+    """Profiles steps and returns the events of the trace."""
+    with tempfile.TemporaryDirectory() as folder:
+        run(command + ["bench", "ranks", "--filter", model, "--threads", str(threads), f"--profile={steps}",
+                       "--plot", folder])
+        with open(f"{folder}/trace.json", encoding="utf-8") as file:
+            return [e for e in json.load(file)["traceEvents"] if e["ph"] == "X"]
+
+
+def measure_step(brasa, model, steps=5):
+    """Returns the times of a step of one rank that has all cores, and its buckets: the part of backward after which
+    each of them is complete, and its size."""
+    alone = trace_of([brasa], model, CORES, steps)
+    events = trace_of(["mpirun.openmpi", "-n", "2", brasa], model, 1, 1)
+    begin = next(e["ts"] for e in events if e["name"] == "backward")
+    end = next(e["ts"] for e in events if e["name"] == "data_parallel: wait for buckets")
+    return {"step_ms": alone[0]["dur"] / steps / 1e3,
+            "backward_ms": sum(e["dur"] for e in alone if e["name"] == "backward") / steps / 1e3,
+            "buckets": [[round(min(1, (e["ts"] - begin) / (end - begin)), 3), float(e["name"].split()[2])]
+                        for e in events if e["tid"] != events[0]["tid"]]}
+
+
+def measure(brasa):
+    rows = ",\n  ".join(map(json.dumps, measure_all_reduce(brasa)))
+    steps = ",\n  ".join(f"{json.dumps(model)}: {json.dumps(measure_step(brasa, model))}" for model in MODELS)
+    print(f'{{"all_reduce": [\n  {rows}],\n "steps": {{\n  {steps}}}}}')
 
 
 # ---- The model ---------------------------------------------------------------------------------
 
 def terms(ranks, size, cores=CORES):
-    """Returns the factors of L, o and 1/B."""
+    """Returns the factors of L, o, 1/B and 1/M."""
     share = max(1, ranks / cores)
-    return (ROUNDS, ROUNDS * share * (ranks - 1),
-            share * (2 * (ranks - 1) / ranks * size + (ranks - 1) * NOTE))
+    data = share * 2 * (ranks - 1) / ranks * size
+    return (ROUNDS, ROUNDS * share * (ranks - 1), data + share * (ranks - 1) * NOTE,
+            data if 2 * ranks * size > CACHE else 0)
 
 
 def solve(matrix, right):
@@ -79,8 +108,8 @@ def solve(matrix, right):
 
 
 def fit(points):
-    """Returns (L, o, 1/B) with the least sum of squares of relative errors, none of them negative."""
-    used = [0, 1, 2]
+    """Returns (L, o, 1/B, 1/M) with the least sum of squares of relative errors, none of them negative."""
+    used = [0, 1, 2, 3]
     while True:
         scaled = [[terms(n, s)[i] / t for i in used] for n, s, t in points]
         matrix = [[sum(row[i] * row[j] for row in scaled) for j in range(len(used))]
@@ -89,7 +118,7 @@ def fit(points):
         if min(values) >= 0:
             break
         del used[values.index(min(values))]
-    result = [0.0, 0.0, 0.0]
+    result = [0.0] * 4
     for i, value in zip(used, values):
         result[i] = value
     return tuple(result)
@@ -99,45 +128,31 @@ def predict(parameters, ranks, size, cores=CORES):
     return sum(p * term for p, term in zip(parameters, terms(ranks, size, cores)))
 
 
-def read(path):
-    with open(path, encoding="ascii") as file:
-        return [(row["library"], int(row["ranks"]), int(row["bytes"]), float(row["median_us"]) * 1e-6)
-                for row in csv.DictReader(file)]
-
-
 # ---- A training step ---------------------------------------------------------------------------
 
-def buckets(total, last):
-    """Returns the sizes of the buckets: 1 MiB, then 25 MiB each, then the last gradients."""
-    sizes, left = [], total - last
-    while left > 0:
-        sizes.append(min(left, 25 * MIB if sizes else MIB))
-        left -= sizes[-1]
-    return sizes + [last]
-
-
-def communication(model, network, here, ranks):
-    """Returns the seconds of all communication of a step, those after the end of backward, and whether
-    the last bucket had to wait for earlier ones."""
-    _, _, backward, total, last = model
+def communication(step, speed, network, here, ranks):
+    """Returns the seconds of all communication of a step, and those after the end of backward."""
     _, latency, bandwidth, _ = network
-    # Each rank has a processor for its messages. Copies and sums take as long as they do here.
-    parameters = (latency + SLEEP, here[1], 1 / bandwidth + here[2])
-    sizes = buckets(total, last)
-    free, begun, whole, sent, late = 0.0, 0.0, 0.0, 0, False
-    for i, size in enumerate(sizes):
-        sent += size
-        ready = backward if i == len(sizes) - 1 else backward * sent / (total - last)
-        late = i == len(sizes) - 1 and free > ready
-        begun = max(ready, free)
-        time = predict(parameters, ranks, size, math.inf)
-        free, whole = begun + time, whole + time
-    return whole, max(0.0, free - backward), late
+    # Copies and sums take as long as they do here.
+    parameters = (latency + SLEEP, here[1], 1 / bandwidth + here[2], here[3])
+    backward = step["backward_ms"] * 1e-3 / speed
+    free, whole = 0.0, 0.0
+    for ready, size in step["buckets"]:
+        time = predict(parameters, ranks, size * MIB, math.inf)
+        free = max(free, ready * backward) + time
+        whole += time
+    return whole, max(0.0, free - backward)
 
 
-def efficiency(model, network, here, ranks):
-    step = model[1]
-    return step / (step + communication(model, network, here, ranks)[1])
+def efficiency(step, speed, network, here, ranks):
+    alone = step["step_ms"] * 1e-3 / speed
+    return alone / (alone + communication(step, speed, network, here, ranks)[1])
+
+
+def last_that_hides(step, speed, network, here):
+    """Returns the largest number of ranks that communication delays by at most a twentieth."""
+    good = [n for n in range(1, LARGEST + 1) if efficiency(step, speed, network, here, n) >= 0.95]
+    return f"{max(good)} or more" if max(good) == LARGEST else str(max(good))
 
 
 # ---- Tables ------------------------------------------------------------------------------------
@@ -150,11 +165,11 @@ def time_text(seconds):
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
-def print_tables(rows, fits):
-    print("| | L, us | o, us | B, GB/s | median error | largest error |\n|---|---|---|---|---|---|")
-    for library, (latency, message, inverse) in fits.items():
+def print_tables(rows, steps, fits):
+    print("| | L, us | o, us | B, GB/s | M, GB/s | median error | largest error |\n|---|---|---|---|---|---|---|")
+    for library, (latency, message, inverse, beyond) in fits.items():
         errors = sorted(abs(predict(fits[library], n, s) / t - 1) for lib, n, s, t in rows if lib == library)
-        print(f"| {LIBRARIES[library]} | {latency * 1e6:.1f} | {message * 1e6:.1f} | {1e-9 / inverse:.1f} | "
+        print(f"| {LIBRARIES[library]} | {latency * 1e6:.1f} | {message * 1e6:.1f} | {1e-9 / inverse:.1f} | {1e-9 / beyond:.1f} | "
               f"{errors[len(errors) // 2]:.0%} | {errors[-1]:.0%} |")
     columns = [(library, n) for library in fits for n in (2, 3, 4)]
     print("\n| bytes | " + " | ".join(f"{LIBRARIES[library]}, N = {n}" for library, n in columns) + " |")
@@ -166,63 +181,74 @@ def print_tables(rows, fits):
             cells.append(f"{time_text(time)} ({predict(fits[library], n, size) / time - 1:+.0%})")
         print(f"| {size_text(size)} | " + " | ".join(cells) + " |")
     here = fits["openmpi"]
-    print("\n| | ranks | communication, ms | not hidden, ms | efficiency |\n|---|---|---|---|---|")
-    for model in MODELS:
-        for network in NETWORKS:
-            for ranks in (2, 16, 128, LARGEST):
-                whole, exposed, _ = communication(model, network, here, ranks)
-                print(f"| {model[0]}, {network[0]} | {ranks} | {whole * 1e3:.0f} | {exposed * 1e3:.0f} | "
-                      f"{efficiency(model, network, here, ranks):.2f} |")
-    print("\n| | stops hiding at | messages cost as much as bytes at |\n|---|---|---|")
-    for model in MODELS:
-        for network in NETWORKS:
-            late = [n for n in range(2, LARGEST + 1) if communication(model, network, here, n)[2]]
-            print(f"| {model[0]}, {network[0]} | {late[0] if late else f'more than {LARGEST}'} | "
-                  f"{turning_point(network, here)} |")
+    columns = (2, 16, 128, LARGEST)
+    print("\n| | speed | network | " + " | ".join(f"N = {n}" for n in columns) + " | 0.95 up to N = |")
+    print("|---" * (len(columns) + 4) + "|")
+    for model, step in steps.items():
+        for speed in SPEEDS:
+            for network in NETWORKS:
+                cells = " | ".join(f"{efficiency(step, speed, network, here, n):.2f}" for n in columns)
+                print(f"| {MODELS[model]} | {speed} | {network[0]} | {cells} | "
+                      f"{last_that_hides(step, speed, network, here)} |")
+    print("\n| network | messages take a tenth of the time of a bucket of 25 MiB | half of it |\n|---|---|---|")
+    for network in NETWORKS:
+        print(f"| {network[0]} | {turning_point(network, here, 0.1)} | {turning_point(network, here, 0.5)} |")
 
 
-def turning_point(network, here):
-    """Returns the number of ranks at which the messages of a bucket of 25 MiB take as long as its bytes."""
+def turning_point(network, here, share):
+    """Returns the number of ranks from which on the messages take this share of the time of 25 MiB."""
+    parameters = (network[1] + SLEEP, here[1], 1 / network[2] + here[2], here[3])
     ranks = 2
-    while ROUNDS * (ranks - 1) * here[1] < 2 * (ranks - 1) / ranks * 25 * MIB * (1 / network[2] + here[2]):
+    while ROUNDS * (ranks - 1) * here[1] < share * predict(parameters, ranks, 25 * MIB, math.inf):
         ranks += 1
     return ranks
 
 
 # ---- The picture -------------------------------------------------------------------------------
 
-WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 640, 400, 60, 50, 620, 345
+WIDTH, HEIGHT, LEFT, RIGHT, PANEL = 640, 620, 60, 620, 200
+TOPS = (75, 360)  # of the panels, one for each speed
+DASHES = ("", ' stroke-dasharray="6 4"')  # of the models
+TITLES = ("one rank is as fast as the machine that was measured", "one rank is ten times as fast")
 
 
-def draw(here):
-    def x_of(ranks):
-        return LEFT + (RIGHT - LEFT) * math.log2(ranks) / math.log2(LARGEST)
+def x_of(ranks):
+    return LEFT + (RIGHT - LEFT) * math.log2(ranks) / math.log2(LARGEST)
 
-    def y_of(share):
-        return BOTTOM - (BOTTOM - TOP) * share
 
+def draw_panel(steps, here, top, title, speed):
+    bottom = top + PANEL
+    yield f'<text x="{(LEFT + RIGHT) / 2}" y="{top - 10}" text-anchor="middle">{title}</text>'
+    yield '<g stroke="#ddd">'
+    for k in range(11):
+        x = x_of(2 ** k)
+        yield (f'<path d="M{x:.1f} {top}V{bottom}"/><text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle" '
+               f'stroke="none">{2 ** k}</text>')
+    for fifth in range(6):
+        y = bottom - PANEL * fifth / 5
+        yield (f'<path d="M{LEFT} {y:.1f}H{RIGHT}"/><text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" '
+               f'stroke="none">{fifth / 5:.1f}</text>')
+    yield "</g>"
+    for step, dash in zip(steps.values(), DASHES):
+        for network in NETWORKS:
+            points = " ".join(f"{x_of(n):.1f},{bottom - PANEL * efficiency(step, speed, network, here, n):.1f}"
+                              for n in (1, *(2 ** (k / 4) for k in range(4, 41))))
+            yield f'<polyline stroke="{network[3]}" fill="none" stroke-width="2"{dash} points="{points}"/>'
+
+
+def draw(steps, here):
     yield (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
            f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="13" fill="#333">')
     yield '<rect width="100%" height="100%" fill="#fff"/>'
-    yield (f'<text x="{(LEFT + RIGHT) / 2}" y="25" text-anchor="middle" font-size="17" fill="#111">'
-           'Weak scaling, extrapolated: step alone / step with communication</text>')
-    yield f'<text x="{(LEFT + RIGHT) / 2}" y="384" text-anchor="middle">ranks</text>'
-    yield '<g stroke="#ddd">'
-    for k in range(11):
-        yield (f'<path d="M{x_of(2 ** k):.1f} {TOP}V{BOTTOM}"/><text x="{x_of(2 ** k):.1f}" y="{BOTTOM + 18}" '
-               f'text-anchor="middle" stroke="none">{2 ** k}</text>')
-    for tenth in range(0, 11, 2):
-        yield (f'<path d="M{LEFT} {y_of(tenth / 10):.1f}H{RIGHT}"/><text x="{LEFT - 8}" '
-               f'y="{y_of(tenth / 10) + 4:.1f}" text-anchor="end" stroke="none">{tenth / 10:.1f}</text>')
-    yield "</g>"
-    y = BOTTOM - 18 * len(MODELS) * len(NETWORKS)
-    for model, dash in zip(MODELS, ("", ' stroke-dasharray="6 4"')):
+    yield (f'<text x="{(LEFT + RIGHT) / 2}" y="28" text-anchor="middle" font-size="17" fill="#111">'
+           'Efficiency against the number of ranks, extrapolated</text>')
+    for top, title, speed in zip(TOPS, TITLES, SPEEDS):
+        yield from draw_panel(steps, here, top, title, speed)
+    y = TOPS[0] + PANEL - 15 - 18 * (len(MODELS) * len(NETWORKS) - 1)
+    for model, dash in zip(steps, DASHES):
         for network in NETWORKS:
-            points = " ".join(f"{x_of(2 ** (k / 4)):.1f},{y_of(efficiency(model, network, here, 2 ** (k / 4))):.1f}"
-                              for k in range(4, 41))
-            yield (f'<g stroke="{network[3]}" fill="none" stroke-width="2"{dash}>'
-                   f'<polyline points="{x_of(1):.1f},{y_of(1):.1f} {points}"/><path d="M{LEFT + 10} {y}h30"/></g>')
-            yield f'<text x="{LEFT + 48}" y="{y + 5}">{model[0]}: {network[0]}</text>'
+            yield (f'<path d="M{LEFT + 10} {y}h30" stroke="{network[3]}" stroke-width="2"{dash}/>'
+                   f'<text x="{LEFT + 48}" y="{y + 5}">{MODELS[model]}: {network[0]}</text>')
             y += 18
     yield "</svg>"
 
@@ -233,12 +259,14 @@ def main():
         return
     if len(sys.argv) not in (2, 3) or (len(sys.argv) == 3 and sys.argv[1] != "--tables"):
         sys.exit(__doc__)
-    rows = read(sys.argv[-1])
+    with open(sys.argv[-1], encoding="ascii") as file:
+        measured = json.load(file)
+    rows = [(library, ranks, size, us * 1e-6) for library, ranks, size, us, *_ in measured["all_reduce"]]
     fits = {library: fit([row[1:] for row in rows if row[0] == library]) for library in LIBRARIES}
     if len(sys.argv) == 3:
-        print_tables(rows, fits)
+        print_tables(rows, measured["steps"], fits)
     else:
-        print("\n".join(draw(fits["openmpi"])))
+        print("\n".join(draw(measured["steps"], fits["openmpi"])))
 
 
 if __name__ == "__main__":
