@@ -31,10 +31,10 @@ BR_API br_attention_options br_attention_defaults(void);
  * Memory is linear in L and S, also in the gradient: scores are computed, used and recomputed block
  * by block. The gradient of a mask that requires grad has the mask's shape. Dropout uses this
  * thread's random number generator; the same generator state drops the same weights, regardless of
- * the values and the number of threads. With br_set_float32_matmul_precision("medium"), the operands
- * of products in f32 are rounded to bf16 if there are at least 16 queries. Second-order gradients
- * are computed by plain operations. `options` may be NULL: no dropout, not causal, no groups. Dao,
- * 2023. */
+ * the values and the number of threads. With br_set_float32_matmul_precision("medium"), the
+ * operands of products in f32 are rounded to bf16 if there are at least 16 queries. Second-order
+ * gradients are computed by plain operations. `options` may be NULL: no dropout, not causal, no
+ * groups. Dao, 2023. */
 BR_API br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *key,
                                                   br_tensor *value, br_tensor *attn_mask,
                                                   const br_attention_options *options);
