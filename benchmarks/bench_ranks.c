@@ -102,7 +102,8 @@ typedef struct rank_entry {
 
 static const rank_entry entries[] = { { "bert-scratch", "bert-scratch", 1 },
                                       { "bert-scratch-24", "bert-scratch", 4 },
-                                      { "gpt2-16", "gpt2", 4 } };
+                                      { "gpt2-16", "gpt2", 4 },
+                                      { "gpt2-32", "gpt2", 8 } };
 
 typedef struct trainee {
     const bench_model *model;
