@@ -95,7 +95,7 @@ const br_peak *bench_peak(br_dtype dtype)
 }
 
 static const char help[] =
-    "Usage: brasa bench kernels|models|products|embed|scale|sweep|small [OPTION]...\n"
+    "Usage: brasa bench kernels|models|products|embed|scale|ranks|sweep|small [OPTION]...\n"
     "\n"
     "  kernels        time every operation, forward and backward, at the sizes in\n"
     "                 check/cases/op_cases.def; print the time, GFLOP/s or GB/s, and the\n"
@@ -109,6 +109,8 @@ static const char help[] =
     "                 the lines of a file in batches of 32, with pretrained weights\n"
     "  scale          time a training step of an encoder while length, batch, width, depth\n"
     "                 or threads vary, or, under mpirun, ranks with a batch each\n"
+    "  ranks          under mpirun: time all-reduce of 1 KiB to 64 MiB, and training steps with a\n"
+    "                 batch per rank, without communication, and the communication alone\n"
     "  sweep          time operations on 1 to 10^7 elements; print the least time of many\n"
     "                 calls\n"
     "  small          measure the overhead of calls on tiny tensors\n"
@@ -124,13 +126,16 @@ static const char help[] =
     "  --json         print one JSON object per line\n"
     "  --model DIR    embed: folder of a BERT, as downloaded from the Hugging Face hub\n"
     "  --file FILE    embed: text file whose lines are embedded\n"
-    "  --serve        for comparisons: models, embed: run one step per line of standard input;\n"
-    "                 the filter is NAME, NAME/train or NAME/forward; sweep, products: measure\n"
-    "                 the entry that each line names; small: run one training step and exit\n"
-    "  --plot DIR     scale: write the curves to DIR as SVG files\n"
-    "  --profile[=N]  models, embed: profile N steps (3) and print where the time goes\n";
+    "  --serve        for comparisons: models, embed, ranks: run one step per line of standard\n"
+    "                 input (ranks: of that of each rank); the filter is NAME, NAME/train or\n"
+    "                 NAME/forward; sweep, products: measure the entry that each line names;\n"
+    "                 small: run one training step and exit\n"
+    "  --accumulate N ranks: batches per step, shared by the ranks (one for each)\n"
+    "  --plot DIR     scale: write the curves to DIR as SVG files; ranks: with --profile, write\n"
+    "                 the steps of rank 0 to DIR/trace.json\n"
+    "  --profile[=N]  models, embed, ranks: profile N steps (3) and print where the time goes\n";
 
-enum { THREADS = 256, FILTER, LIST, MODEL, FILES, SECONDS, JSON, SERVE, PROFILE, PLOT };
+enum { THREADS = 256, FILTER, LIST, MODEL, FILES, SECONDS, JSON, SERVE, PROFILE, PLOT, ACCUMULATE };
 
 static const struct option options[] = {
     { "threads", required_argument, NULL, THREADS },
@@ -142,6 +147,7 @@ static const struct option options[] = {
     { "json", no_argument, NULL, JSON },
     { "serve", no_argument, NULL, SERVE },
     { "plot", required_argument, NULL, PLOT },
+    { "accumulate", required_argument, NULL, ACCUMULATE },
     { "profile", optional_argument, NULL, PROFILE },
     { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
@@ -186,6 +192,10 @@ static int take(void *of, int c)
         return !optarg || text_to_integer(optarg, 1, 1000, &o->profile)
                    ? 0
                    : cli_usage("bench", "--profile is '%s', must be 1 .. 1000", optarg);
+    case ACCUMULATE:
+        return text_to_integer(optarg, 1, 1 << 20, &o->accumulate)
+                   ? 0
+                   : cli_usage("bench", "--accumulate is '%s', must be 1 .. 1048576", optarg);
     case PLOT:
         o->plot = optarg;
         return 0;
@@ -200,7 +210,7 @@ static const struct {
 } parts[] = { { "kernels", bench_kernels },   { "models", bench_models },
               { "products", bench_products }, { "embed", bench_embed },
               { "small", bench_small },       { "scale", bench_scale },
-              { "sweep", bench_sweep } };
+              { "ranks", bench_ranks },       { "sweep", bench_sweep } };
 
 int cli_bench(int argc, char **argv)
 {

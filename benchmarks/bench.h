@@ -10,10 +10,11 @@ typedef struct bench_options {
     int threads;
     const char *filter; /* glob on names, NULL: all */
     bool json, list;
-    const char *plot;         /* scale: folder for plots, NULL: none */
+    const char *plot;         /* scale: folder for plots; ranks: for a trace; NULL: none */
     bool serve;               /* answer each line of standard input; small: run one step */
     int64_t profile;          /* models: steps to profile instead of timing them, 0: none */
     const char *model, *file; /* embed: folder of the model, and file of lines */
+    int64_t accumulate;       /* ranks: batches per step; 0: one for each rank */
     double seconds;           /* minimum time to measure each entry for */
 } bench_options;
 
@@ -23,6 +24,7 @@ int bench_models(const bench_options *options);
 int bench_products(const bench_options *options);
 int bench_small(const bench_options *options);
 int bench_embed(const bench_options *options);
+int bench_ranks(const bench_options *options);
 int bench_scale(const bench_options *options);
 int bench_sweep(const bench_options *options);
 

@@ -4,7 +4,7 @@
  * Each entry runs in its own process, so that its peak memory can be measured. The parent starts no
  * threads. benchmarks/compare.py runs the same models in PyTorch with the same seeds and batches.
  */
-#include "benchmarks/bench.h"
+#include "benchmarks/bench_models.h"
 #include "train/step_profile.h"
 
 #include <jansson.h>
@@ -22,20 +22,9 @@ enum { SEED = 0 };
 typedef struct workload {
     br_module *module;
     br_optim *optim;
-    br_tensor *batch[5];
+    br_tensor *batch[BENCH_BATCH];
     double loss; /* of the last step */
 } workload;
-
-typedef struct model_entry {
-    const char *name;
-    br_module *(*make)(void);
-    void (*make_batch)(br_tensor **batch);
-    /* Returns the loss, or NULL with an error. */
-    br_tensor *(*loss)(br_module *module, br_tensor *const *batch);
-    bool has_dropout;
-    /* NULL: a training step is forward and backward only. */
-    br_optim *(*optimizer)(br_module *module);
-} model_entry;
 
 static br_module *make_bert(void)
 {
@@ -251,7 +240,7 @@ static br_optim *adamw(br_module *module)
     return br_adamw(module, NULL);
 }
 
-static const model_entry models[] = {
+static const bench_model models[] = {
     { "bert-scratch", make_bert, make_bert_batch, bert_loss, false, adam },
     { "encoder-decoder", make_encoder_decoder, make_copy_batch, copy_loss, true, adam },
     { "classifier-5", make_classifier, make_text_of_5, classifier_loss, true, adam },
@@ -264,10 +253,18 @@ static const model_entry models[] = {
     { "attention-8192", make_attention_8192, make_no_batch, attention_loss, false, NULL },
 };
 
+const bench_model *bench_find_model(const char *name)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (strcmp(models[i].name, name) == 0)
+            return &models[i];
+    return NULL;
+}
+
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
 typedef struct measured {
-    const model_entry *model;
+    const bench_model *model;
     workload w;
     int64_t held; /* minimum bytes that a step must hold */
 } measured;
@@ -394,7 +391,7 @@ static void profile(const bench_options *o, measured *m, const phase_entry *phas
     step_profile_end(&s);
 }
 
-static int run_entry(const bench_options *o, const model_entry *model, const phase_entry *phase)
+static int run_entry(const bench_options *o, const bench_model *model, const phase_entry *phase)
 {
     measured m = { .model = model };
     br_scope *scope = br_scope_begin();
@@ -413,7 +410,7 @@ static int run_entry(const bench_options *o, const model_entry *model, const pha
     return cli_report();
 }
 
-static bool requires_grad(const bench_options *o, const model_entry *model,
+static bool requires_grad(const bench_options *o, const bench_model *model,
                           const phase_entry *phase)
 {
     char name[128];
@@ -422,7 +419,7 @@ static bool requires_grad(const bench_options *o, const model_entry *model,
 }
 
 /* Runs the entry in its own process and waits for it. */
-static int run_apart(const bench_options *o, const model_entry *model, const phase_entry *phase)
+static int run_apart(const bench_options *o, const bench_model *model, const phase_entry *phase)
 {
     fflush(NULL);
     pid_t child = fork();

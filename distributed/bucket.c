@@ -11,7 +11,6 @@
  * them. */
 #include "distributed/data_parallel.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static bool arrived(const br_bucket *b, int rank, int param)
@@ -88,9 +87,10 @@ static bool reduce(br_dist_job *job, br_bucket *b, int active)
     const br_dist_group *g = br__dist_group(b->owner->group);
     br_dist_part own = b->parts[g->rank];
     int64_t n = own.end - own.begin;
-    char *received = malloc((size_t)(g->size * n) * br_dtype_size(b->dtype) + 1);
-    if (!received)
-        return br__dist_job_fail(job, "data_parallel: cannot allocate memory for a bucket");
+    br_tensor *buffer = br__dist_job_buffer(job, (size_t)(g->size * n) * br_dtype_size(b->dtype));
+    if (!buffer)
+        return false;
+    char *received = br_data(buffer);
     bool ok = br__dist_exchange_parts(job, g, b->dtype, b->send, b->parts, received);
     br__bucket_drop_copy(b);
     for (int i = 0; ok && i < b->n_params; i++) {
@@ -100,13 +100,13 @@ static bool reduce(br_dist_job *job, br_bucket *b, int active)
         if (from < to)
             reduce_param(b, i, active, received, n, from, to);
     }
-    free(received);
+    br_release(buffer);
     return ok && (b->owner->scatter || br__dist_gather_parts(job, g, b->dtype, b->data, b->parts));
 }
 
 void br__bucket_drop_copy(br_bucket *b)
 {
-    free(b->copy);
+    br_release(b->copy);
     b->copy = NULL;
     b->send = b->data;
 }

@@ -179,17 +179,19 @@ static bool reduce_block(collective *c, char *data, int64_t n)
         own = parts[g->rank];
     }
     int64_t count = own.end - own.begin;
-    char *received = parts ? malloc((size_t)g->size * (size_t)count * element + 1) : NULL;
-    bool ok = received != NULL;
-    if (!ok)
+    br_tensor *buffer = NULL;
+    if (parts)
+        buffer = br__dist_job_buffer(&c->job, (size_t)g->size * (size_t)count * element);
+    else
         br__dist_job_fail(&c->job, "%s: cannot allocate memory for the parts", c->note.op);
-    ok = ok && br__dist_exchange_parts(&c->job, g, c->dtype, data, parts, received);
+    char *received = buffer ? br_data(buffer) : NULL;
+    bool ok = buffer && br__dist_exchange_parts(&c->job, g, c->dtype, data, parts, received);
     if (ok) {
         reduce_arrays(c, received, g->size, count);
         memcpy(data + (size_t)own.begin * element, received, (size_t)count * element);
         ok = br__dist_gather_parts(&c->job, g, c->dtype, data, parts);
     }
-    free(received);
+    br_release(buffer);
     free(parts);
     return ok;
 }
@@ -283,16 +285,15 @@ static bool exchange_elements(collective *c, char *received)
 static void move_reduce_scatter(collective *c)
 {
     int64_t n = c->n / c->g->size;
-    char *received = malloc(c->bytes + 1);
-    if (!received) {
-        br__dist_job_fail(&c->job, "dist_reduce_scatter: cannot allocate %zu bytes", c->bytes);
+    br_tensor *buffer = br__dist_job_buffer(&c->job, c->bytes);
+    if (!buffer)
         return;
-    }
+    char *received = br_data(buffer);
     if (exchange_elements(c, received)) {
         reduce_arrays(c, received, c->g->size, n);
         memcpy(c->result, received, (size_t)n * br_dtype_size(c->dtype));
     }
-    free(received);
+    br_release(buffer);
 }
 
 /* Checks that the first dimension of t is the number of ranks. */

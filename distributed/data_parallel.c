@@ -10,6 +10,7 @@
 
 #include <brasa/autograd.h>
 #include <brasa/ops.h>
+#include <brasa/profile.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,9 +70,9 @@ static bool prepare(br_bucket *b)
     }
     if (!copy || !br__bucket_make_part(b) || br_failed())
         return !br_failed();
-    b->copy = br__dist_malloc((size_t)b->n * br_dtype_size(b->dtype));
+    b->copy = br__dist_buffer((size_t)b->n * br_dtype_size(b->dtype));
     if (b->copy)
-        b->send = b->copy;
+        b->send = br_data(b->copy);
     return !br_failed();
 }
 
@@ -153,15 +154,29 @@ static void on_accumulated(br_tensor *param, void *context)
     launch(q->owner, false);
 }
 
-/* Waits for the launched buckets and frees all copies. */
+/* Adds the bucket's communication to the profile that is running, if any. */
+static void show(const br_bucket *b)
+{
+    char name[64];
+    snprintf(name, sizeof name, "bucket %d, %.1f MiB", b->number,
+             (double)b->n * (double)br_dtype_size(b->dtype) / 0x1p20);
+    br_profile_add_span("communication", name, b->job.begun, b->job.ended);
+}
+
+/* Waits for the launched buckets and frees all copies. In a profile, the range is the time of
+ * communication that backward did not hide. */
 static bool wait_for_buckets(br_data_parallel *p)
 {
     bool ok = true;
+    uint64_t range = br_profile_range_begin("data_parallel: wait for buckets");
     for (int k = 0; k < p->n_buckets; k++) {
         if (k < p->launched)
             ok &= br__dist_wait(&p->buckets[k].job);
         br__bucket_drop_copy(&p->buckets[k]);
     }
+    br_profile_range_end(range);
+    for (int k = 0; ok && k < p->launched; k++)
+        show(&p->buckets[k]);
     return ok;
 }
 

@@ -37,9 +37,9 @@ typedef struct br_bucket {
     br_tensor *part;     /* with `scatter`: this rank's part of the gradients, owned */
     char *data;          /* of `memory`, or NULL */
     char *own;           /* this rank's part of the gradients */
-    char *copy; /* memory for this rank's contribution: with `scatter`, and if `memory` holds
-                   gradients of earlier passes; otherwise NULL */
-    char *send; /* what this rank contributes: `data` or `copy` */
+    br_tensor *copy;     /* memory for this rank's contribution, owned: with `scatter`, and if
+                            `memory` holds gradients of earlier passes; otherwise NULL */
+    char *send;          /* what this rank contributes: `data` or the data of `copy` */
     bool prepared, launched;
     uint8_t bits[BR_DIST_MAX_BITS / 8]; /* by parameter: arrived; then: `memory` holds a gradient */
     char error[BR_DIST_TEXT];           /* this rank's error, or "" */

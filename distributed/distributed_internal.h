@@ -36,7 +36,8 @@ enum { BR_DIST_TEXT = 400 };
 typedef struct br_dist_job {
     struct br_dist_job *next;
     void (*run)(struct br_dist_job *job);
-    const char *op; /* name of the function, for messages; static */
+    const char *op;       /* name of the function, for messages; static */
+    int64_t begun, ended; /* nanoseconds of CLOCK_MONOTONIC */
     bool done;
     bool failed;
     bool in_step; /* it failed on every rank, at the same place: communication may go on */
@@ -162,6 +163,12 @@ void br__dist_group_end(br_dist_group *g);
 void br__dist_drop_messages(void);
 /* Returns memory, or NULL and an error. Free it with free(). */
 void *br__dist_malloc(size_t bytes);
+/* Returns memory for data of a collective, or NULL and an error. Release it with br_release(). It
+ * comes from the cache of tensors: malloc() returns large blocks to the system, which clears their
+ * pages again each time, and that takes longer than the sums. */
+br_tensor *br__dist_buffer(size_t bytes);
+/* Like br__dist_buffer(), for a job: sets the job's error instead. */
+br_tensor *br__dist_job_buffer(br_dist_job *job, size_t bytes);
 
 /* br_dist_broadcast() of what `subject` names in error messages; it may be NULL. */
 bool br__dist_broadcast(br_tensor *t, int source, br_dist_group *group, const char *subject);

@@ -49,11 +49,16 @@ bool br__dist_job_fail(br_dist_job *job, const char *format, ...)
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-double br__dist_seconds(void)
+static int64_t nanoseconds(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+double br__dist_seconds(void)
+{
+    return 1e-9 * (double)nanoseconds();
 }
 
 /* Returns true and sets the job's error if a rank is lost. */
@@ -224,6 +229,7 @@ bool br__dist_gather_bytes(br_dist_job *job, const br_dist_group *g, void *all, 
 /* Runs a job, unless an earlier one failed: the ranks may have stopped at different places then. */
 static void run(br_dist_job *job)
 {
+    job->begun = nanoseconds();
     if (br__dist.broken)
         br__dist_job_fail(job, "an earlier communication failed: %s", br__dist.reason);
     else if (!is_lost(job))
@@ -232,6 +238,7 @@ static void run(br_dist_job *job)
         br__dist.broken = true;
         memcpy(br__dist.reason, job->error, sizeof br__dist.reason);
     }
+    job->ended = nanoseconds();
 }
 
 static void *work(void *unused)

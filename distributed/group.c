@@ -24,6 +24,24 @@ void *br__dist_malloc(size_t bytes)
     return block;
 }
 
+br_tensor *br__dist_buffer(size_t bytes)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *buffer = br_retain(br_empty(BR_SHAPE(bytes ? (int64_t)bytes : 1), BR_BOOL));
+    br_scope_end(scope);
+    return buffer;
+}
+
+br_tensor *br__dist_job_buffer(br_dist_job *job, size_t bytes)
+{
+    br_tensor *buffer = br__dist_buffer(bytes);
+    if (!buffer) {
+        br__dist_job_fail(job, "%s: %s", job->op, br_error_message());
+        br_clear_error();
+    }
+    return buffer;
+}
+
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
 bool br__dist_group_begin(br_dist_job *job, br_dist_group *g, int rank, int size)

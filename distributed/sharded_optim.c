@@ -267,6 +267,7 @@ typedef struct exchange {
     const br_dist_group *g;
     br_dist_note note;
     br_dist_part *parts; /* of the ranks in `flat` */
+    br_tensor *buffer;   /* of `flat`, owned */
     char *flat;          /* the slices of a bucket, those of each rank together */
     int *index;          /* of a parameter of the module in the optimizer, or -1 */
 } exchange;
@@ -394,7 +395,8 @@ static bool reserve(exchange *e)
         bytes = n > bytes ? n : bytes;
     }
     e->parts = br__dist_malloc((size_t)e->g->size * sizeof *e->parts);
-    e->flat = br__dist_malloc(bytes);
+    e->buffer = br__dist_buffer(bytes);
+    e->flat = e->buffer ? br_data(e->buffer) : NULL;
     e->index = br__dist_malloc((size_t)p->n_params * sizeof *e->index);
     if (!e->parts || !e->flat || !e->index)
         return false;
@@ -429,7 +431,7 @@ static bool step(br_sharded_optim *s)
         if (s->params[i].has_gradient)
             br_bump_version(s->params[i].q->param);
     free(e.parts);
-    free(e.flat);
+    br_release(e.buffer);
     free(e.index);
     return ok;
 }

@@ -20,6 +20,12 @@ typedef struct br_label {
     int64_t parent; /* index of the enclosing module's label; -1: none */
 } br_label;
 
+/* Work of another thread. Its texts are indices of labels; `start` counts from the beginning of the
+ * profile. */
+typedef struct br_span {
+    int64_t track, name, start, duration;
+} br_span;
+
 struct br_profile {
     uint32_t serial; /* distinguishes its events from those of other profiles */
     bool running;
@@ -30,6 +36,8 @@ struct br_profile {
     int64_t innermost; /* the innermost open event; -1: none */
     br_event **chunks;
     int64_t n_chunks, chunk_capacity;
+    br_span *spans;
+    int64_t n_spans, span_capacity;
     br_label *labels;
     int64_t n_labels, label_capacity;
     uint32_t *slots; /* hash table of label index + 1; 0: free */

@@ -381,6 +381,7 @@ void br_profile_free(br_profile *profile)
     for (int64_t i = 0; i < profile->n_labels; i++)
         br_free(profile->labels[i].text);
     br_free(profile->chunks);
+    br_free(profile->spans);
     br_free(profile->labels);
     br_free(profile->slots);
     BR_FREE(profile);
@@ -400,6 +401,23 @@ uint64_t br_profile_range_begin(const char *name)
 void br_profile_range_end(uint64_t range)
 {
     br__event_cleanup(&range);
+}
+
+void br_profile_add_span(const char *track, const char *name, int64_t begin, int64_t end)
+{
+    br_profile *p = running;
+    if (!p || p->incomplete)
+        return;
+    br_span *spans = br__grow(p->spans, &p->span_capacity, p->n_spans, sizeof *spans);
+    if (spans)
+        p->spans = spans;
+    br_span span = { .track = spans ? label(p, track ? track : "") : -1,
+                     .name = spans ? label(p, name ? name : "") : -1,
+                     .start = begin - p->began,
+                     .duration = end - begin };
+    p->incomplete = span.track < 0 || span.name < 0;
+    if (!p->incomplete)
+        p->spans[p->n_spans++] = span;
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */

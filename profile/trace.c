@@ -55,6 +55,7 @@ static void put_string(writer *w, const char *text)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
+enum { OWN_TRACK = 1 }; /* of the thread that recorded the profile */
 static const char *const kinds[] = { "op", "module", "range" };
 static const char *const phases[] = { "forward", "backward", "optimizer" };
 
@@ -74,14 +75,35 @@ static const char *name_of(const br_profile_event *e)
     return dot ? dot + 1 : e->name;
 }
 
-/* Writes an event; times are in microseconds. */
+/* Writes times in microseconds. */
+static void put_times(writer *w, int64_t start, int64_t duration)
+{
+    put(w, ",\"ts\":%" PRId64 ".%03d,\"dur\":%" PRId64 ".%03d", start / 1000, (int)(start % 1000),
+        duration / 1000, (int)(duration % 1000));
+}
+
+/* Writes a span. The track's number is that of its label. */
+static void put_span(writer *w, const br_profile *p, const br_span *s)
+{
+    const int64_t track = OWN_TRACK + 1 + s->track;
+    put(w,
+        ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%" PRId64
+        ",\"name\":\"thread_name\",\"args\":{\"name\":",
+        track);
+    put_string(w, p->labels[s->track].text);
+    put(w, "}},\n{\"ph\":\"X\",\"pid\":1,\"tid\":%" PRId64 ",\"name\":", track);
+    put_string(w, p->labels[s->name].text);
+    put_times(w, s->start, s->duration);
+    put(w, "}");
+}
+
+/* Writes an event. */
 static void put_event(writer *w, const br_profile_event *e)
 {
-    put(w, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"name\":");
+    put(w, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"name\":", OWN_TRACK);
     put_string(w, name_of(e));
     put(w, ",\"cat\":\"%s,%s\"", kinds[e->kind], phases[e->phase]);
-    put(w, ",\"ts\":%" PRId64 ".%03d,\"dur\":%" PRId64 ".%03d", e->start / 1000,
-        (int)(e->start % 1000), e->duration / 1000, (int)(e->duration % 1000));
+    put_times(w, e->start, e->duration);
     put(w, ",\"args\":{\"module\":");
     put_string(w, e->module);
     if (e->kind == BR_PROFILE_MODULE) {
@@ -112,6 +134,8 @@ bool br_profile_write_trace(const br_profile *profile, const char *path)
                "\"args\":{\"name\":\"brasa\"}}");
         for (int64_t i = 0; i < profile->count; i++)
             put_event(w, &br__event_of(profile, i)->seen);
+        for (int64_t i = 0; i < profile->n_spans; i++)
+            put_span(w, profile, &profile->spans[i]);
         put(w, "\n]}\n");
         flush(w);
         ok = !w->failed && br__replace_commit(&w->file);

@@ -44,6 +44,11 @@ BR_API void br_profile_free(br_profile *profile);
 BR_API uint64_t br_profile_range_begin(const char *name);
 BR_API void br_profile_range_end(uint64_t range);
 
+/* Adds work that another thread did for this one, such as a transfer, to the trace: a span on a
+ * track of that name, which events and tables do not contain. The times are nanoseconds of
+ * CLOCK_MONOTONIC; the strings are copied. Does nothing if no profile is running in this thread. */
+BR_API void br_profile_add_span(const char *track, const char *name, int64_t begin, int64_t end);
+
 /* ---- Events -------------------------------------------------------------------------------- */
 
 typedef enum br_profile_kind {

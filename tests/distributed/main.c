@@ -74,6 +74,8 @@ static const test tests[] = {
     TEST(join),
     TEST(different_modules),
     TEST(training_reaches_the_same_parameters),
+    TEST(buckets_are_sent_during_backward),
+    TEST(profile_shows_the_wait),
     TEST(sharded_equals_one_process),
     TEST(scattered_equals_one_process),
     TEST(groups_and_schedulers),

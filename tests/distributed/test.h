@@ -48,6 +48,9 @@ void test_join(void);
 void test_different_modules(void);
 void test_training_reaches_the_same_parameters(void);
 
+void test_buckets_are_sent_during_backward(void);
+void test_profile_shows_the_wait(void);
+
 void test_sharded_equals_one_process(void);
 void test_scattered_equals_one_process(void);
 void test_groups_and_schedulers(void);

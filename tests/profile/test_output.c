@@ -4,6 +4,7 @@
 #include <brasa/brasa.h>
 #include <jansson.h>
 #include <math.h>
+#include <time.h>
 #include <unistd.h>
 
 TestSuite(profile_output, .init = check_begin, .fini = check_end);
@@ -178,6 +179,47 @@ Test(profile_output, a_trace_is_json)
     cr_assert_eq(json_integer_value(json_array_get(json_object_get(args, "shape"), 1)), 20);
     cr_assert_str_eq(json_string_value(json_object_get(last, "cat")), "op,forward");
     check_nesting(events);
+    json_decref(trace);
+    br_profile_free(p);
+    unlink(path);
+}
+
+/* Work of other threads has tracks of its own, in the trace only. */
+Test(profile_output, spans_of_other_threads)
+{
+    char path[] = "/tmp/brasa-test-XXXXXX";
+    close(mkstemp(path));
+    br_profile_add_span("nothing", "runs", 0, 1);
+    br_profile *p = br_profile_begin();
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t time = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    br_profile_add_span("network", "first", time, time + 1500);
+    br_profile_add_span("disk", "second", time + 500, time + 2500);
+    br_profile_add_span("network", NULL, time + 3000, time + 3000);
+    cr_assert(br_profile_end(p));
+    cr_assert_eq(br_profile_count(p), 1);
+    cr_assert(br_profile_write_trace(p, path), "%s", br_error_message());
+    json_t *trace = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *events = json_object_get(trace, "traceEvents");
+    cr_assert_eq(json_array_size(events), 2 + 2 * 3); /* each span follows its track's name */
+    const char *const tracks[] = { "network", "disk", "network" };
+    const char *const names[] = { "first", "second", "" };
+    const double durations[] = { 1.5, 2, 0 };
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *track = json_array_get(events, 2 + 2 * i);
+        const json_t *span = json_array_get(events, 3 + 2 * i);
+        cr_assert_str_eq(json_string_value(json_object_get(json_object_get(track, "args"), "name")),
+                         tracks[i]);
+        cr_assert_str_eq(json_string_value(json_object_get(span, "name")), names[i]);
+        cr_assert_eq(number(span, "tid"), number(track, "tid"));
+        cr_assert_neq(number(span, "tid"), 1);
+        check_close(number(span, "dur"), durations[i], 1e-6);
+        cr_assert(number(span, "ts") >= 0);
+    }
+    const json_t *first = json_array_get(events, 3), *second = json_array_get(events, 5);
+    cr_assert_neq(number(first, "tid"), number(second, "tid"));
+    check_close(number(second, "ts") - number(first, "ts"), 0.5, 1e-3);
     json_decref(trace);
     br_profile_free(p);
     unlink(path);

@@ -165,6 +165,10 @@ static bool whole_life(void)
         br_profile_range_begin("none runs") == 0;
     fclose(nowhere);
     br_profile_free(p);
+    p = ok ? br_profile_begin() : NULL;
+    br_profile_add_span("track", "span", 0, 1);
+    ok = p && br_profile_end(p);
+    br_profile_free(p);
     return ok;
 }
 
