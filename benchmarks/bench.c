@@ -49,6 +49,11 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+void bench_sort(double *numbers, int n)
+{
+    qsort(numbers, (size_t)n, sizeof *numbers, compare_doubles);
+}
+
 bench_times bench_measure(void (*f)(void *context), void *context, double seconds)
 {
     enum { MAX_RUNS = 10000, MIN_RUNS = 5 };
@@ -62,7 +67,7 @@ bench_times bench_measure(void (*f)(void *context), void *context, double second
         times[n] = clock_seconds() - start;
         total += times[n++];
     }
-    qsort(times, (size_t)n, sizeof *times, compare_doubles);
+    bench_sort(times, n);
     return (bench_times){ n ? times[n / 2] : 0, n ? times[0] : 0, n };
 }
 

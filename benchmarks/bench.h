@@ -41,6 +41,9 @@ void bench_heading(const bench_options *options, const char *format, ...) BR_PRI
 /* Returns the size of a tensor's elements in bytes. */
 double bench_bytes(const br_tensor *t);
 
+/* Sorts n numbers in ascending order. */
+void bench_sort(double *numbers, int n);
+
 /* Times of repeated calls, in seconds. */
 typedef struct bench_times {
     double median, min;

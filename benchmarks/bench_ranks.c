@@ -20,15 +20,9 @@ typedef struct quartiles {
     double least, low, median, high;
 } quartiles;
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static quartiles quartiles_of(double *times, int n)
 {
-    qsort(times, (size_t)n, sizeof *times, compare_doubles);
+    bench_sort(times, n);
     return (quartiles){ times[0], times[n / 4], times[n / 2], times[3 * n / 4] };
 }
 

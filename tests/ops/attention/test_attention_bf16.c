@@ -1,9 +1,8 @@
 /* tests/ops/attention/test_attention_bf16.c - attention with br_set_float32_matmul_precision(
  * "medium"), whose products round their operands to bf16. The reference is plain loops in f64 over
  * operands that plain C has rounded. */
-#include "ops/kernels/kernels.h"
 #include "tests/ops/matmul/bf16_rounding.h"
-#include "tests/support.h"
+#include "tests/ops/matmul/bf16_units.h"
 
 #include <brasa/brasa.h>
 
@@ -14,15 +13,6 @@ static void attention_bf16_end(void)
 }
 
 TestSuite(attention_bf16, .init = check_begin, .fini = attention_bf16_end);
-
-/* Skips a test that needs a unit for bf16. */
-static void need_unit(void)
-{
-    if (br__attention_bf16_kernels())
-        return;
-    attention_bf16_end(); /* Criterion does not call it for a skipped test */
-    cr_skip_test("this processor has no unit for products of bf16 numbers");
-}
 
 enum { HEADS = 2, MOST = 320, WIDEST = 80 };
 static const double DROPOUT = 0.3;
@@ -307,7 +297,7 @@ Test(attention_bf16, equals_attention_of_rounded_operands)
         { 16, 16, 64, 64 },   { 33, 65, 33, 20 },  { 17, 129, 80, 31 },
         { 128, 128, 64, 64 }, { 130, 257, 8, 48 }, { 300, 301, 64, 1 },
     };
-    need_unit();
+    need_unit(attention_bf16_end);
     br_manual_seed(1);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int k = 0; k < VARIANTS; k++)
@@ -332,7 +322,7 @@ Test(attention_bf16, few_queries_stay_f32)
  * query. */
 Test(attention_bf16, nan_and_infinity)
 {
-    need_unit();
+    need_unit(attention_bf16_end);
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_randn(BR_SHAPE(20, 16), BR_F32), *bad = br_clone(x), *y;
     br_data_f32(bad)[3 * 16 + 2] = NAN;

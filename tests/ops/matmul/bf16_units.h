@@ -4,6 +4,7 @@
 #define BR_TESTS_BF16_UNITS_H
 
 #include "ops/kernels/kernels.h"
+#include "tests/support.h"
 
 #include <stddef.h>
 #ifdef __x86_64__
@@ -39,6 +40,16 @@ static inline int next_unit(int unit)
     br__force_bf16_kernels(NULL);
     br__force_kernels(NULL);
     return UNITS;
+}
+
+/* Skips a test that needs a unit of this processor. `end` is the end of the suite, which Criterion
+ * does not call for a skipped test. */
+static inline void need_unit(void (*end)(void))
+{
+    if (br__gemm_bf16_kernels())
+        return;
+    end();
+    cr_skip_test("this processor has no unit for products of bf16 numbers");
 }
 
 /* Runs the statement that follows with each unit that can be used here. */

@@ -17,15 +17,6 @@ static void precision_end(void)
 
 TestSuite(matmul_precision, .init = check_begin, .fini = precision_end);
 
-/* Skips a test that needs a unit for bf16. */
-static void need_unit(void)
-{
-    if (br__gemm_bf16_kernels())
-        return;
-    precision_end(); /* Criterion does not call it for a skipped test */
-    cr_skip_test("this processor has no unit for products of bf16 numbers");
-}
-
 static void set_precision(const char *name)
 {
     cr_assert(br_set_float32_matmul_precision(name), "%s", br_error_message());
@@ -159,7 +150,7 @@ static void check_products(void)
 
 Test(matmul_precision, products)
 {
-    need_unit();
+    need_unit(precision_end);
     FOR_EACH_UNIT(unit)
     {
         check_products();
@@ -189,7 +180,7 @@ static void check_batches_broadcast(void)
 
 Test(matmul_precision, batches_broadcast)
 {
-    need_unit();
+    need_unit(precision_end);
     FOR_EACH_UNIT(unit)
     {
         check_batches_broadcast();
@@ -216,7 +207,7 @@ static void check_linear(void)
 
 Test(matmul_precision, linear)
 {
-    need_unit();
+    need_unit(precision_end);
     FOR_EACH_UNIT(unit)
     {
         check_linear();
@@ -246,7 +237,7 @@ static void check_convolutions(int64_t channels)
 
 Test(matmul_precision, convolutions)
 {
-    need_unit();
+    need_unit(precision_end);
     FOR_EACH_UNIT(unit)
     {
         check_convolutions(13);
@@ -317,7 +308,7 @@ static void check_rounding(void)
 
 Test(matmul_precision, rounding)
 {
-    need_unit();
+    need_unit(precision_end);
     FOR_EACH_UNIT(unit)
     {
         check_rounding();
