@@ -323,6 +323,7 @@ bool br__walk(br_walk *w, int n, br_tensor *const *tensors, br_tensor *const *gr
     w->number = atomic_fetch_add_explicit(&passes, 1, memory_order_relaxed) + 1;
     w->expects_leaves = w->expects_any_leaf = false;
     w->deferred = NULL;
+    w->n_partial = 0;
     w->callbacks = NULL;
     w->last_callback = &w->callbacks;
     w->filled = NULL;

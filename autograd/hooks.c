@@ -70,8 +70,9 @@ br_hook_link *br__hook_after(br_hook_link *list, uint64_t last, uint64_t newest_
 
 typedef struct br_hook {
     br_hook_link link;
-    br_hook_fn fn; /* either fn or accumulated is set */
+    br_hook_fn fn; /* one of the three is set */
     br_accumulated_fn accumulated;
+    br_partial_grad_fn partial;
     void *context;
 } br_hook;
 
@@ -100,21 +101,32 @@ uint64_t br_register_hook(br_tensor *t, br_hook_fn hook, void *context)
     return add_hook(hooks_of(br__autograd(t)), (br_hook){ .fn = hook, .context = context });
 }
 
+/* Adds a hook that only leaves can have. */
+static uint64_t add_leaf_hook(const char *op, br_tensor *leaf, br_hook hook)
+{
+    if (!on_the_tape(op, leaf))
+        return 0;
+    bool given = hook.accumulated || hook.partial;
+    if (given && br_is_leaf(leaf))
+        return add_hook(&br__autograd(leaf)->hooks, hook);
+    br_fail(BR_ERROR_ARGUMENT, op,
+            given ? "the tensor %s is not a leaf: it was computed by %s"
+                  : "hook is NULL, but it is required",
+            br__shape(leaf), br_op_name(leaf));
+    return 0;
+}
+
 uint64_t br_register_post_accumulate_grad_hook(br_tensor *leaf, br_accumulated_fn hook,
                                                void *context)
 {
-    const char *op = "register_post_accumulate_grad_hook";
-    if (!on_the_tape(op, leaf))
-        return 0;
-    if (!hook || !br_is_leaf(leaf)) {
-        br_fail(BR_ERROR_ARGUMENT, op,
-                hook ? "the tensor %s is not a leaf: it was computed by %s"
-                     : "hook is NULL, but it is required",
-                br__shape(leaf), br_op_name(leaf));
-        return 0;
-    }
-    return add_hook(&br__autograd(leaf)->hooks,
-                    (br_hook){ .accumulated = hook, .context = context });
+    return add_leaf_hook("register_post_accumulate_grad_hook", leaf,
+                         (br_hook){ .accumulated = hook, .context = context });
+}
+
+uint64_t br_register_partial_grad_hook(br_tensor *leaf, br_partial_grad_fn hook, void *context)
+{
+    return add_leaf_hook("register_partial_grad_hook", leaf,
+                         (br_hook){ .partial = hook, .context = context });
 }
 
 void br_remove_hook(br_tensor *t, uint64_t handle)
@@ -192,6 +204,26 @@ bool br__run_post_accumulate_hooks(br_tensor *leaf)
         last = h->link.handle;
         if (h->accumulated)
             h->accumulated(leaf, h->context);
+    }
+    return !br__failed();
+}
+
+bool br__has_partial_hook(const br_autograd *a)
+{
+    for (br_hook_link *link = a ? a->hooks : NULL; link; link = link->next)
+        if (((const br_hook *)(const void *)link)->partial)
+            return true;
+    return false;
+}
+
+bool br__run_partial_hooks(br_tensor *leaf, br_tensor *grad)
+{
+    const uint64_t end = br__hook_newest();
+    uint64_t last = 0;
+    for (const br_hook *h; !br__failed() && (h = hook_after(hooks_of_leaf(leaf), last, end));) {
+        last = h->link.handle;
+        if (h->partial)
+            h->partial(grad, h->context);
     }
     return !br__failed();
 }

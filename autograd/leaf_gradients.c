@@ -114,8 +114,18 @@ static br_deferred_leaf *add_deferred(br_deferred_leaf **list, br_tensor *leaf, 
     br_deferred_leaf *h = br_malloc(sizeof *h);
     if (!h)
         return NULL;
-    *h = (br_deferred_leaf){ *list, oldest, br_retain(leaf), NULL };
+    *h = (br_deferred_leaf){ .next = *list, .oldest = oldest, .leaf = br_retain(leaf) };
     return *list = h;
+}
+
+/* Returns the entry of a leaf, or NULL. Entries are removed in the order in which leaves are
+ * completed, so the search is short. */
+static br_deferred_leaf *deferred_leaf(const br_walk *w, const br_tensor *leaf)
+{
+    br_deferred_leaf *h = w->deferred;
+    while (h && h->leaf != leaf)
+        h = h->next;
+    return h;
 }
 
 /* Returns whether a leaf whose uses were counted must be kept aside. A leaf without hooks that is
@@ -125,6 +135,12 @@ static bool needs_entry(const br_walk *w, const br_autograd *a)
     return needs_whole_gradient(w, a) && a->uses > (a->hooks ? 0 : 1);
 }
 
+/* What br_autograd.uses means while a pass looks for leaves. */
+enum {
+    TWO_USES = 2, /* smaller numbers count */
+    FEW_ROWS = 3  /* it has an entry, and the nodes found since then change few of its rows */
+};
+
 /* Counts a use of t if it is a leaf that must get its whole gradient. Returns whether it needs an
  * entry. */
 static bool count_use(const br_walk *w, br_tensor *t)
@@ -132,7 +148,7 @@ static bool count_use(const br_walk *w, br_tensor *t)
     br_autograd *a = br__autograd(t);
     if (!needs_whole_gradient(w, a) || a->node)
         return false;
-    if (a->uses < 2)
+    if (a->uses < TWO_USES)
         a->uses++;
     return needs_entry(w, a);
 }
@@ -166,14 +182,24 @@ static void clear_uses(const br_walk *w, const br_node_list *nodes)
             clear_use(nodes->items[k]->inputs[i].leaf);
 }
 
-/* Adds an entry for a leaf if it needs one and has none yet. */
-static bool expect_leaf(br_walk *w, br_tensor *leaf, uint64_t oldest)
+/* Adds an entry for a leaf that `node` used, or where the pass begins if that is NULL, if the leaf
+ * needs one and has none yet. */
+static bool expect_leaf(br_walk *w, br_tensor *leaf, const br_node *node)
 {
     br_autograd *a = br__autograd(leaf);
+    bool few_rows = node && node->few_rows;
+    if (a && a->uses == FEW_ROWS) {
+        if (few_rows)
+            return true;
+        a->uses = 0;
+        deferred_leaf(w, leaf)->partial = node->number;
+        w->n_partial++;
+        return true;
+    }
     if (!needs_entry(w, a))
         return true;
-    a->uses = 0; /* it has an entry now */
-    return add_deferred(&w->deferred, leaf, oldest) != NULL;
+    a->uses = few_rows && w->n_captures == 0 && br__has_partial_hook(a) ? FEW_ROWS : 0;
+    return add_deferred(&w->deferred, leaf, node ? node->number : 0) != NULL;
 }
 
 /* Adds the entries of the leaves that need one. A leaf where the pass begins waits for the end of
@@ -189,10 +215,10 @@ static bool expect_leaves_of(br_walk *w, const br_node_list *nodes)
     qsort(sorted, nodes->count, sizeof *sorted, br__compare_nodes);
     bool ok = true;
     for (int i = 0; ok && i < w->n_roots; i++)
-        ok = expect_leaf(w, w->roots[i], 0);
+        ok = expect_leaf(w, w->roots[i], NULL);
     for (size_t k = 0; ok && k < nodes->count; k++)
         for (int i = 0; ok && i < sorted[k]->n_inputs; i++)
-            ok = expect_leaf(w, sorted[k]->inputs[i].leaf, sorted[k]->number);
+            ok = expect_leaf(w, sorted[k]->inputs[i].leaf, sorted[k]);
     br_free(sorted);
     return ok;
 }
@@ -220,16 +246,6 @@ __attribute__((cold, noinline)) static bool expect_leaves(br_walk *w)
         own.items[k]->seen = false;
     br__node_list_free(&own);
     return ok;
-}
-
-/* Returns the entry of a leaf, or NULL. Entries are removed in the order in which leaves are
- * completed, so the search is short. */
-static br_deferred_leaf *deferred_leaf(const br_walk *w, const br_tensor *leaf)
-{
-    br_deferred_leaf *h = w->deferred;
-    while (h && h->leaf != leaf)
-        h = h->next;
-    return h;
 }
 
 /* Delivers a gradient to a leaf: the complete gradient, or one summand of it. */
@@ -279,11 +295,30 @@ static bool deliver_deferred(br_walk *w, br_deferred_leaf *h)
            (w->n_captures > 0 || br__run_post_accumulate_hooks(h->leaf));
 }
 
+/* Runs the hooks of the leaves whose gradients lack only parts that change few rows. */
+static bool show_partial(br_walk *w, uint64_t visited)
+{
+    bool ok = true;
+    for (br_deferred_leaf *h = w->deferred; ok && h; h = h->next) {
+        if (h->partial == 0 || h->partial < visited)
+            continue;
+        br_scope *scope = br__thread.scope;
+        size_t mark = br__thread.top;
+        h->partial = 0;
+        w->n_partial--;
+        ok = !h->grad || br__run_partial_hooks(h->leaf, h->grad);
+        br__scope_free_from(scope, mark);
+    }
+    return ok;
+}
+
 /* Delivers the gradients that are complete after the visit of node number `visited`: the remaining
  * nodes are older. Tensors that hooks create are freed after each leaf. If `ok` is false, only
  * frees the entries. */
 bool br__deliver_complete(br_walk *w, uint64_t visited, bool ok)
 {
+    if (w->n_partial > 0 && ok)
+        ok = show_partial(w, visited);
     while (w->deferred && w->deferred->oldest >= visited) {
         br_deferred_leaf *h = w->deferred;
         br_scope *scope = br__thread.scope;

@@ -141,6 +141,7 @@ static br_node *new_node(const br_op *op, const br_tensor *output, int n_inputs,
     node->op = op;
     node->refs = 1;
     node->freed = node->queued = node->needed = node->seen = node->inline_meta_used = false;
+    node->few_rows = false;
     node->n_saved = 0;
     node->next_to_free = NULL;
     node->frame = NULL;
@@ -338,6 +339,12 @@ br_tensor *br_saved(br_node *node, int slot)
         return saved->value;
     br_tensor *output = br__detached(saved->value);
     return output && attach(output, node, saved->output) ? output : NULL;
+}
+
+void br_changes_few_rows(br_node *node)
+{
+    if (node)
+        node->few_rows = true;
 }
 
 const void *br_params(const br_node *node)

@@ -32,6 +32,8 @@ bool br__run_hooks(br_hook_link *const *list, br_tensor **grad);
 bool br__run_leaf_hooks(br_tensor *leaf, br_tensor **grad);
 /* Runs the post-accumulate-grad hooks of a leaf. */
 bool br__run_post_accumulate_hooks(br_tensor *leaf);
+/* Runs the partial-grad hooks of a leaf. */
+bool br__run_partial_hooks(br_tensor *leaf, br_tensor *grad);
 
 /* ---- State of a thread ----------------------------------------------------------------------- */
 
@@ -55,7 +57,7 @@ typedef struct br_autograd {
     bool requires_grad; /* set on a leaf that requires grad */
     bool stopped;    /* requires_grad was set and then cleared: a graph may still have this leaf */
     bool guarded;    /* its gradient's history ends when an open scope closes: see cycles.c */
-    uint8_t uses;    /* while a pass looks for leaves: how often it was found, at most 2 */
+    uint8_t uses;    /* while a pass looks for leaves: see leaf_gradients.c */
     br_node *node;   /* operation that computed the tensor, owned; NULL for a leaf */
     int output;      /* index of the tensor among the node's outputs */
     br_tensor *grad; /* owned */
@@ -89,6 +91,8 @@ static inline bool br__is_behind_base(const br_tensor *t)
     return base && base->node;
 }
 extern const br_meta br__autograd_meta;
+/* Returns true if the leaf has a partial-grad hook. */
+bool br__has_partial_hook(const br_autograd *a);
 /* Returns t's autograd metadata, which it creates if there is none. Returns NULL and sets an error
  * if allocation fails. */
 br_autograd *br__autograd_make(br_tensor *t);
@@ -154,6 +158,7 @@ struct br_node {
     bool freed;      /* the saved values were freed */
     bool queued;     /* backward: is in the heap */
     bool needed;     /* br_grad(): leads to a requested input */
+    bool few_rows;   /* its gradients are zero but for a few rows */
     bool seen;       /* graph traversal: visited; cleared at its end */
     int n_inputs, n_outputs;
     int n_saved;               /* slots of saved[] that have been written */

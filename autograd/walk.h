@@ -16,6 +16,9 @@ typedef struct br_capture {
 typedef struct br_deferred_leaf {
     struct br_deferred_leaf *next;
     uint64_t oldest; /* number of that node; 0 if unknown: complete when the pass ends */
+    /* If the leaf has a partial-grad hook that was not called yet: number of the oldest node that
+     * may change all rows, provided that an older node changes few. Otherwise 0. */
+    uint64_t partial;
     br_tensor *leaf; /* owned */
     br_tensor *grad; /* owned; NULL: nothing was received yet */
 } br_deferred_leaf;
@@ -42,6 +45,7 @@ typedef struct br_walk {
     bool expects_leaves;        /* `deferred` has an entry for each leaf that needs one */
     bool expects_any_leaf;      /* ... or that is unknown: leaves wait until the pass ends */
     br_deferred_leaf *deferred; /* sorted by `oldest`, newest first */
+    int n_partial;              /* entries with a number in `partial` */
     br_walk_callback *callbacks, **last_callback;
     br_frame *filled; /* list of the checkpoints whose values were recomputed for this pass */
 } br_walk;
@@ -67,7 +71,8 @@ bool br__deliver_to_leaf(br_walk *w, br_tensor *leaf, br_tensor *dx);
  * added in place, or NULL. */
 br_tensor *br__pending_leaf_grad(const br_walk *w, const br_tensor *leaf);
 /* Delivers the gradients that are complete after the visit of node number `visited`: the remaining
- * nodes are older. If `ok` is false, only frees them. */
+ * nodes are older. Calls the partial-grad hooks whose time has come. If `ok` is false, only frees
+ * the gradients. */
 bool br__deliver_complete(br_walk *w, uint64_t visited, bool ok);
 
 #endif

@@ -97,7 +97,8 @@ typedef struct rank_entry {
 static const rank_entry entries[] = { { "bert-scratch", "bert-scratch", 1 },
                                       { "bert-scratch-24", "bert-scratch", 4 },
                                       { "gpt2-16", "gpt2", 4 },
-                                      { "gpt2-32", "gpt2", 8 } };
+                                      { "gpt2-32", "gpt2", 8 },
+                                      { "gpt2-64", "gpt2", 16 } };
 
 typedef struct trainee {
     const bench_model *model;
@@ -113,7 +114,7 @@ typedef struct trainee {
 /* Replaces each tensor of the batch by `copies` copies of it. */
 static void enlarge(br_tensor **batch, int copies)
 {
-    enum { MAX_COPIES = 8 };
+    enum { MAX_COPIES = 16 };
     for (int i = 0; i < BENCH_BATCH && batch[i]; i++) {
         br_tensor *parts[MAX_COPIES];
         for (int k = 0; k < copies; k++)

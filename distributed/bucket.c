@@ -53,29 +53,35 @@ static bool same_gradients(br_dist_job *job, const br_bucket *b, int active)
     return true;
 }
 
-/* Reduces elements [from, to) of this rank's part, which belong to parameter i. `received` has the
- * parts, n elements each, of all ranks. */
-static void reduce_param(const br_bucket *b, int i, int active, char *received, int64_t n,
-                         int64_t from, int64_t to)
+char *br__bucket_sum(const br_bucket *b, int i, char *sum, char *received, int64_t n, int64_t from,
+                     int64_t to)
 {
     const br_dist_group *g = br__dist_group(b->owner->group);
-    size_t size = br_dtype_size(b->dtype);
-    char *memory = b->own + (size_t)from * size;
-    bool holds = holds_gradient(b, active, i), mean = b->owner->reduction == BR_DIST_MEAN;
-    char *sum = holds && !mean ? memory : NULL;
     for (int r = 0; r < g->size; r++) {
         if (!arrived(b, r, i))
             continue;
-        char *own = received + (size_t)(r * n + from) * size;
+        char *own = received + (size_t)(r * n + from) * br_dtype_size(b->dtype);
         if (sum)
             br__dist_combine(b->dtype, BR_DIST_SUM, sum, own, to - from);
         else
             sum = own;
     }
+    if (sum && b->owner->reduction == BR_DIST_MEAN)
+        br__dist_divide(b->dtype, sum, to - from, g->size);
+    return sum;
+}
+
+/* Reduces elements [from, to) of this rank's part, which belong to parameter i. `received` has the
+ * parts, n elements each, of all ranks. */
+static void reduce_param(const br_bucket *b, int i, int active, char *received, int64_t n,
+                         int64_t from, int64_t to)
+{
+    size_t size = br_dtype_size(b->dtype);
+    char *memory = b->own + (size_t)from * size;
+    bool holds = holds_gradient(b, active, i), mean = b->owner->reduction == BR_DIST_MEAN;
+    char *sum = br__bucket_sum(b, i, holds && !mean ? memory : NULL, received, n, from, to);
     if (!sum)
         return;
-    if (mean)
-        br__dist_divide(b->dtype, sum, to - from, g->size);
     if (holds && mean)
         br__dist_combine(b->dtype, BR_DIST_SUM, memory, sum, to - from);
     else if (sum != memory)
@@ -128,6 +134,8 @@ static bool can_join(br_dist_job *job, const br_bucket *b, int active)
 void br__bucket_run(br_dist_job *job)
 {
     br_bucket *b = (br_bucket *)job;
+    if (b->early)
+        b->early->sent_by_any = false;
     const br_dist_group *g = br__dist_group(b->owner->group);
     br_dist_note note = { .op = "data_parallel",
                           .dtype = b->dtype,
@@ -146,6 +154,8 @@ void br__bucket_run(br_dist_job *job)
     if (!ok || active < 0 || !can_join(job, b, active) || !same_gradients(job, b, active))
         return;
     b->owner->active = active;
+    for (int r = 0; b->early && r < g->size; r++)
+        b->early->sent_by_any |= (br__dist_flags(g, r) & BR_PARTIAL) != 0;
     bool any = false;
     for (int i = 0; i < b->n_params; i++) {
         bool reached = false;

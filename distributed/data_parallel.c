@@ -16,7 +16,6 @@
 #include <string.h>
 
 static const char op[] = "data_parallel";
-enum { ALIGNMENT = 16 }; /* elements; each gradient begins at a cache line */
 
 br_data_parallel_options br_data_parallel_defaults(void)
 {
@@ -28,6 +27,11 @@ br_data_parallel_options br_data_parallel_defaults(void)
 static void set_bit(uint8_t *bits, int i)
 {
     bits[i / 8] |= (uint8_t)(1 << (i % 8));
+}
+
+static bool get_bit(const uint8_t *bits, int i)
+{
+    return bits[i / 8] >> (i % 8) & 1;
 }
 
 static char *place_of(char *base, const br_parallel_param *q)
@@ -94,19 +98,27 @@ static void launch(br_data_parallel *p, bool all)
     }
 }
 
+/* Notes that it is the parameter's turn in the order of arrival, unless it has had it. */
+static void note_arrival(br_parallel_param *q)
+{
+    if (!q->noted)
+        q->owner->order[q->owner->n_arrived++] = q - q->owner->params;
+    q->noted = true;
+}
+
 /* Copies the parameter's gradient, which only this rank has seen, into its bucket. */
-static void copy_in(br_parallel_param *q)
+static void copy_in(br_parallel_param *q, br_tensor *grad)
 {
     br_bucket *b = q->bucket;
     br_scope *scope = br_no_grad_begin();
-    br_tensor *grad = br_contiguous(br_detach(br_grad_of(q->param)));
+    grad = br_contiguous(br_detach(grad));
     if (grad && b->send)
         memcpy(place_of(b->send, q), br_data(grad), (size_t)q->numel * br_dtype_size(b->dtype));
     br_scope_end(scope);
     q->arrived = true;
     set_bit(b->bits, q->place);
     b->waiting--;
-    q->owner->order[q->owner->n_arrived++] = q - q->owner->params;
+    note_arrival(q);
 }
 
 /* ---- A pass ---------------------------------------------------------------------------------- */
@@ -122,7 +134,27 @@ static void begin_pass(br_data_parallel *p)
     p->fixed |= p->scatter;
     for (int k = 0; k < p->n_buckets; k++)
         p->buckets[k].prepared = p->buckets[k].launched = false;
+    for (int i = 0; i < p->n_params; i++)
+        p->params[i].noted = false;
     br_queue_callback(end_pass, p);
+}
+
+/* Called with a gradient that still lacks parts, which change few of its rows. Sends it, if the
+ * parameter has a bucket for that which holds no gradient of earlier passes. */
+static void on_partial(br_tensor *grad, void *context)
+{
+    br_parallel_param *q = context;
+    br_bucket *b = q->bucket;
+    if (!q->owner->sync)
+        return;
+    begin_pass(q->owner);
+    q->has_partial = true;
+    note_arrival(q);
+    if (!b->early || b->prepared || q->unsynced || !prepare(b) || get_bit(b->bits, b->n_params))
+        return;
+    copy_in(q, grad);
+    br__early_sent(b->early);
+    launch(q->owner, false);
 }
 
 /* Called with the complete gradient of a pass, before it is added to the parameter's gradient. */
@@ -147,20 +179,34 @@ static void on_accumulated(br_tensor *param, void *context)
         q->unsynced = true;
         return;
     }
-    if (q->arrived || !q->bucket->prepared)
+    br_early *early = q->bucket->early;
+    if (!q->bucket->prepared || (q->arrived && !br__early_waits(early)))
         return;
-    copy_in(q);
+    if (!q->arrived)
+        copy_in(q, br_grad_of(param));
+    br__early_complete(early, br_grad_of(param));
     br_set_grad(param, NULL);
     launch(q->owner, false);
 }
 
-/* Adds the bucket's communication to the profile that is running, if any. */
-static void show(const br_bucket *b)
+/* Adds communication to the profile that is running, if any. */
+static void show(const br_dist_job *job, const br_bucket *b, int64_t elements, const char *of)
 {
-    char name[64];
-    snprintf(name, sizeof name, "bucket %d, %.1f MiB", b->number,
-             (double)b->n * (double)br_dtype_size(b->dtype) / 0x1p20);
-    br_profile_add_span("communication", name, b->job.begun, b->job.ended);
+    char name[80];
+    snprintf(name, sizeof name, "bucket %d, %.1f MiB%s", b->number,
+             (double)elements * (double)br_dtype_size(b->dtype) / 0x1p20, of);
+    br_profile_add_span("communication", name, job->begun, job->ended);
+}
+
+static void show_all(const br_data_parallel *p)
+{
+    for (int k = 0; k < p->launched; k++)
+        show(&p->buckets[k].job, &p->buckets[k], p->buckets[k].n, "");
+    for (int k = 0; k < p->launched; k++) {
+        const br_early *e = p->buckets[k].early;
+        if (e && e->sent_by_any)
+            show(&e->job, e->bucket, e->replaced * e->width, " of changed rows");
+    }
 }
 
 /* Waits for the launched buckets and frees all copies. In a profile, the range is the time of
@@ -174,9 +220,10 @@ static bool wait_for_buckets(br_data_parallel *p)
             ok &= br__dist_wait(&p->buckets[k].job);
         br__bucket_drop_copy(&p->buckets[k]);
     }
+    ok &= br__early_wait(p);
     br_profile_range_end(range);
-    for (int k = 0; ok && k < p->launched; k++)
-        show(&p->buckets[k]);
+    if (ok)
+        show_all(p);
     return ok;
 }
 
@@ -193,21 +240,27 @@ static void hand_out(br_data_parallel *p)
     }
 }
 
-/* After the first pass, orders the buckets as gradients arrived on rank 0. */
+/* After the first pass, orders the buckets as gradients arrived on rank 0, and decides by what it
+ * saw which of them may be sent early. */
 static void follow_arrival(br_data_parallel *p)
 {
     br_scope *scope = br_no_grad_begin();
-    bool *seen = calloc((size_t)p->n_params + 1, sizeof *seen);
-    int n = p->n_arrived;
-    for (int i = 0; seen && i < n; i++)
-        seen[p->order[i]] = true;
-    for (int i = p->n_params - 1; seen && i >= 0; i--) /* those that the pass did not reach */
-        if (!seen[i])
-            p->order[n++] = i;
-    free(seen);
-    br_tensor *order = br_from_i64(BR_SHAPE(p->n_params), p->order);
-    if (n == p->n_params && br__dist_broadcast(order, 0, p->group, "the order of the gradients"))
-        p->in_arrival_order = br__parallel_make_buckets(p, br_data_i64(order));
+    for (int i = p->n_params - 1; i >= 0; i--) /* those that the pass did not reach */
+        if (!p->params[i].noted)
+            p->order[p->n_arrived++] = i;
+    br_tensor *orders = br_zeros(BR_SHAPE(p->n_params, 2), BR_I64);
+    int64_t *order = orders ? br_data_i64(orders) : NULL;
+    for (int i = 0; order && i < p->n_params; i++) {
+        order[2 * i] = p->order[i];
+        order[2 * i + 1] = p->params[p->order[i]].has_partial;
+    }
+    if (br__dist_broadcast(orders, 0, p->group, "the order of the gradients")) {
+        for (int i = 0; i < p->n_params; i++) {
+            p->order[i] = order[2 * i];
+            p->params[p->order[i]].has_partial = order[2 * i + 1];
+        }
+        p->in_arrival_order = br__parallel_make_buckets(p, p->order);
+    }
     br_scope_end(scope);
 }
 
@@ -222,10 +275,12 @@ static void end_pass(void *context)
         /* Passes without reduction reached it, this one did not. */
         if (q->bucket->launched || (!q->bucket->prepared && !prepare(q->bucket)))
             continue;
-        copy_in(q);
+        copy_in(q, br_grad_of(q->param));
+        br__early_complete(q->bucket->early, br_grad_of(q->param));
         br_set_grad(q->param, NULL);
     }
     launch(p, true);
+    br__early_start(p);
     bool ok = wait_for_buckets(p);
     p->in_pass = false;
     if (ok && !br_failed())
@@ -236,108 +291,6 @@ static void end_pass(void *context)
 }
 
 /* ---- Construction ---------------------------------------------------------------------------- */
-
-/* Returns the gradient's view of the bucket, with a reference of its own. */
-static br_tensor *view_of(const br_parallel_param *q)
-{
-    br_scope *scope = br_no_grad_begin();
-    br_tensor *flat = br_narrow(q->bucket->memory, 0, q->offset, q->numel);
-    br_tensor *view = br_retain(br_view(flat, br_ndim(q->param), br_sizes(q->param)));
-    br_scope_end(scope);
-    return view;
-}
-
-static br_bucket *add_bucket(br_bucket *buckets, int *n, br_dtype dtype)
-{
-    br_bucket *b = &buckets[*n];
-    *b = (br_bucket){ .job.run = br__bucket_run, .number = *n, .dtype = dtype };
-    ++*n;
-    return b;
-}
-
-/* Assigns the parameters to buckets: a bucket ends when it is full or the dtype changes. Returns
- * the number of buckets. */
-static int assign(br_data_parallel *p, const int64_t *order, br_bucket *buckets)
-{
-    int n = 0;
-    br_bucket *b = NULL;
-    for (int i = 0; i < p->n_params; i++) {
-        br_parallel_param *q = &p->params[order[i]];
-        br_dtype dtype = br_dtype_of(q->param);
-        double cap = (n <= 1 ? p->first_cap : p->cap) * 0x1p20 / (double)br_dtype_size(dtype);
-        bool full = b && (double)(b->n + q->numel) > cap;
-        if (!b || full || b->dtype != dtype || b->n_params == BR_BUCKET_MAX_PARAMS)
-            b = add_bucket(buckets, &n, dtype);
-        q->place = b->n_params++;
-        q->next_bucket = b->number;
-        q->offset = b->n;
-        b->n += (q->numel + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    }
-    return n;
-}
-
-static bool fill(br_data_parallel *p, br_bucket *b)
-{
-    br_scope *scope = br_no_grad_begin();
-    b->owner = p;
-    if (!p->scatter)
-        b->memory = br_retain(br_zeros(BR_SHAPE(b->n), b->dtype));
-    b->params = br__dist_malloc((size_t)b->n_params * sizeof(br_parallel_param *));
-    b->parts = br__dist_malloc((size_t)br_dist_size(p->group) * sizeof *b->parts);
-    br_scope_end(scope);
-    b->send = b->data = b->memory ? br_data(b->memory) : NULL;
-    return !br_failed();
-}
-
-static void free_buckets(br_bucket *buckets, int n)
-{
-    for (int k = 0; k < n; k++) {
-        br_release(buckets[k].memory);
-        br_release(buckets[k].part);
-        free(buckets[k].params);
-        free(buckets[k].parts);
-    }
-    free(buckets);
-}
-
-void br__parallel_free_buckets(br_data_parallel *p)
-{
-    for (int i = 0; i < p->n_params; i++)
-        br_release(p->params[i].view);
-    free_buckets(p->buckets, p->n_buckets);
-}
-
-/* Moves the parameter's gradient into its new bucket. */
-static bool move(br_parallel_param *q, br_bucket *b)
-{
-    q->bucket = b;
-    b->params[q->place] = q;
-    if (b->owner->scatter)
-        return true;
-    br_tensor *before = q->view;
-    q->view = view_of(q);
-    if (q->view && before && br_grad_of(q->param)) {
-        br_copy_(q->view, br_grad_of(q->param));
-        br_set_grad(q->param, q->view);
-    }
-    br_release(before);
-    return q->view != NULL;
-}
-
-bool br__parallel_make_buckets(br_data_parallel *p, const int64_t *order)
-{
-    br_bucket *buckets = br__dist_malloc((size_t)(p->n_params + 1) * sizeof *buckets);
-    int n = buckets ? assign(p, order, buckets) : 0;
-    bool ok = buckets != NULL;
-    for (int k = 0; ok && k < n; k++)
-        ok = fill(p, &buckets[k]);
-    for (int i = 0; ok && i < p->n_params; i++)
-        ok = move(&p->params[i], &buckets[p->params[i].next_bucket]);
-    free_buckets(p->buckets, p->n_buckets);
-    p->buckets = buckets;
-    p->n_buckets = n;
-    return ok && !br_failed() && br__parallel_cut(p);
-}
 
 /* Copies rank `source`'s tensors to the other ranks. `what` names them in messages. */
 static bool broadcast_all(const br_data_parallel *p, const br_named_list *list, const char *what,
@@ -404,7 +357,9 @@ static bool watch(br_data_parallel *p)
         if (p->sync)
             q->accumulated_hook =
                 br_register_post_accumulate_grad_hook(q->param, on_accumulated, q);
-        if (!q->hook || (p->sync && !q->accumulated_hook))
+        if (p->sync)
+            q->partial_hook = br_register_partial_grad_hook(q->param, on_partial, q);
+        if (!q->hook || (p->sync && !(q->accumulated_hook && q->partial_hook)))
             return false;
     }
     return true;
@@ -477,6 +432,7 @@ void br_data_parallel_free(br_data_parallel *p)
     for (int i = 0; i < p->n_params; i++) {
         br_remove_hook(p->params[i].param, p->params[i].hook);
         br_remove_hook(p->params[i].param, p->params[i].accumulated_hook);
+        br_remove_hook(p->params[i].param, p->params[i].partial_hook);
         br_release(p->params[i].param);
     }
     if (p->buffer_hook)
@@ -519,7 +475,8 @@ static bool follow_pass(br_data_parallel *p)
         if (!br__dist_wait(&b->job) || b->all_joined)
             return false;
     }
-    return true;
+    br__early_start(p);
+    return br__early_wait(p);
 }
 
 bool br_data_parallel_join(br_data_parallel *p)

@@ -4,6 +4,8 @@
 
 #include "distributed/distributed_internal.h"
 
+#include <xxhash.h>
+
 enum { BR_BUCKET_MAX_PARAMS = BR_DIST_MAX_BITS / 2 }; /* two bits for each in an agreement */
 
 /* A parameter and its place in a bucket. */
@@ -15,14 +17,31 @@ typedef struct br_parallel_param {
     struct br_bucket *bucket;
     int place;             /* index among the bucket's parameters */
     int64_t offset, numel; /* in elements */
-    uint64_t hook, accumulated_hook;
+    uint64_t hook, accumulated_hook, partial_hook;
     int next_bucket;   /* while buckets are made: the number of its bucket */
+    bool has_partial;  /* the first pass knew the greater part of its gradient early */
+    bool noted;        /* this pass: it is in the order of arrival */
     bool whole;        /* belongs to one rank's part as a whole */
     bool has_gradient; /* set by the bucket's job: there is one after the pass. With `scatter`, the
                           bucket's `part` holds it. */
     bool unsynced;     /* its gradient includes passes that were not reduced */
     bool arrived;      /* this pass: its gradient was copied into the bucket */
 } br_parallel_param;
+
+/* A gradient that is sent before it is complete (distributed/early.c). */
+typedef struct br_early {
+    br_dist_job job; /* corrects the rows that have changed since */
+    struct br_bucket *bucket;
+    int64_t rows, width;   /* sizes of the gradient: rows of `width` elements */
+    XXH128_hash_t *hashes; /* of the rows as this rank has sent them */
+    bool sent;             /* this pass: the bucket got this rank's partial gradient */
+    bool sent_by_any;      /* set by the bucket's job: a rank's bucket did */
+    int64_t replaced;      /* set by the job: number of rows that it corrected */
+    br_tensor *gradient;   /* this rank's complete gradient, contiguous, owned; NULL: none came */
+    size_t bytes;          /* of a set of rows, one bit for each */
+    uint8_t *changed;      /* such a set for each rank: the rows that differ from what was sent */
+    char error[BR_DIST_TEXT];
+} br_early;
 
 /* Gradients that are sent together. */
 typedef struct br_bucket {
@@ -40,6 +59,8 @@ typedef struct br_bucket {
     br_tensor *copy;     /* memory for this rank's contribution, owned: with `scatter`, and if
                             `memory` holds gradients of earlier passes; otherwise NULL */
     char *send;          /* what this rank contributes: `data` or the data of `copy` */
+    bool alone;          /* its only parameter may be sent early */
+    br_early *early;     /* if `alone`, owned; otherwise NULL */
     bool prepared, launched;
     uint8_t bits[BR_DIST_MAX_BITS / 8]; /* by parameter: arrived; then: `memory` holds a gradient */
     char error[BR_DIST_TEXT];           /* this rank's error, or "" */
@@ -67,8 +88,8 @@ struct br_data_parallel {
     uint64_t buffer_hook;
 };
 
-/* A flag of a bucket's agreement: the rank has no more data. */
-enum { BR_JOINED = 1 };
+/* Flags of a bucket's agreement: the rank has no more data; it sends a partial gradient. */
+enum { BR_JOINED = 1, BR_PARTIAL = 2 };
 
 /* Cuts the parameters, in the order order[], into buckets. Gradients of the old buckets move. */
 bool br__parallel_make_buckets(br_data_parallel *p, const int64_t *order);
@@ -80,6 +101,29 @@ bool br__parallel_is_usable(const char *op, const br_data_parallel *parallel);
 void br__bucket_run(br_dist_job *job);
 /* Frees the bucket's copy. */
 void br__bucket_drop_copy(br_bucket *b);
+/* Adds elements [from, to) of the ranks whose bit i of the last agreement is set, in the order of
+ * the ranks, and divides the sum if the reduction is the mean. received[r * n ..] are rank r's
+ * elements. Adds to `sum`, or, if it is NULL, to the first rank's elements. Returns the sum; NULL
+ * if no bit is set. */
+char *br__bucket_sum(const br_bucket *b, int i, char *sum, char *received, int64_t n, int64_t from,
+                     int64_t to);
+
+/* In the functions below, `early` may be NULL, for a bucket that cannot be sent early: they then do
+ * nothing.
+ *
+ * Creates what a bucket with one parameter needs to be sent early. Returns NULL on error. */
+br_early *br__early_new(br_bucket *b);
+void br__early_free(br_early *early);
+/* This rank's partial gradient is in the bucket and will be sent. */
+void br__early_sent(br_early *early);
+/* Returns true if this rank has sent the partial gradient, and the complete one has not come. */
+bool br__early_waits(const br_early *early);
+/* Keeps this rank's complete gradient and finds the rows that were sent with other values. */
+void br__early_complete(br_early *early, br_tensor *grad);
+/* Starts the corrections of all buckets that may have been sent early, after all buckets. */
+void br__early_start(br_data_parallel *p);
+/* Waits for them, and ends the pass for these buckets. Returns false on error. */
+bool br__early_wait(br_data_parallel *p);
 
 /* Cuts the buckets into parts of the ranks, so that each rank has about the same number of bytes
  * (distributed/parts.c). */

@@ -151,6 +151,17 @@ BR_API uint64_t br_register_hook(br_tensor *t, br_hook_fn hook, void *context);
 typedef void (*br_accumulated_fn)(br_tensor *leaf, void *context);
 BR_API uint64_t br_register_post_accumulate_grad_hook(br_tensor *leaf, br_accumulated_fn hook,
                                                       void *context);
+/* Adds a hook to a leaf. It is called in each pass whose last parts of the leaf's gradient come
+ * from operations that change few rows, such as lookups (see br_changes_few_rows()), as soon as all
+ * others have arrived: with the sum so far, which the hook may neither change nor keep. So the
+ * greater part of the gradient of a weight that is both the output layer's and the embedding's is
+ * known when backward has only begun. Which rows change afterwards is not promised, and hooks of
+ * br_register_hook() are called later, with the complete gradient. The hook is not called by
+ * br_grad(), nor in a pass that runs within another one. Returns a handle for br_remove_hook(), or
+ * 0 on error. */
+typedef void (*br_partial_grad_fn)(br_tensor *grad, void *context);
+BR_API uint64_t br_register_partial_grad_hook(br_tensor *leaf, br_partial_grad_fn hook,
+                                              void *context);
 BR_API void br_remove_hook(br_tensor *t, uint64_t handle);
 /* Queues a function. The running backward pass calls it when the pass ends, successfully or with an
  * error. Call it from a hook or a gradient function. Returns false and sets an error if no pass is
@@ -245,6 +256,9 @@ BR_API bool br_needs_input_grad(const br_node *node, int input);
 BR_API void br_save(br_node *node, int slot, br_tensor *t);
 /* Returns the tensor saved in the slot, or NULL if there is none. For use in br_op.backward. */
 BR_API br_tensor *br_saved(br_node *node, int slot);
+/* States that the gradients with respect to the inputs are zero but for a few rows (indices of
+ * dimension 0), as that of an embedding is. See br_register_partial_grad_hook(). */
+BR_API void br_changes_few_rows(br_node *node);
 /* Returns the params given to br_record(). For use in br_op.backward. */
 BR_API const void *br_params(const br_node *node);
 /* Returns the gradient with respect to an output, or NULL if nothing depends on the output. For use

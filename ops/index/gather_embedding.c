@@ -90,7 +90,10 @@ static br_tensor *lookup(const br_op *op, br_tensor *x, br_tensor *index,
     br_tensor *by = br_contiguous(index);
     if (y && by && y->numel > 0)
         gather_elements(y, x, by, c);
-    br_save(br_record(op, y, BR_INPUTS(x), c, sizeof *c), 0, by);
+    br_node *node = br_record(op, y, BR_INPUTS(x), c, sizeof *c);
+    br_save(node, 0, by);
+    if (c->slices && c->dim == 0 && x->ndim > 0 && index->numel < x->sizes[0])
+        br_changes_few_rows(node);
     br_scope_end(scope);
     return br_failed() ? NULL : y;
 }

@@ -193,3 +193,87 @@ Test(leaf_gradients, passes_with_create_graph)
     cr_assert(br_requires_grad(br_grad_of(w)));
     br_scope_end(scope);
 }
+
+/* ---- Partial gradients ----------------------------------------------------------------------- */
+
+typedef struct partial {
+    br_tensor *grad; /* a copy of what the hook got, owned by the scope of the test */
+    int calls, calls_of_others;
+    int others_before; /* calls of the other hook before this one */
+} partial;
+
+static void on_partial(br_tensor *grad, void *context)
+{
+    partial *p = context;
+    p->calls++;
+    p->others_before = p->calls_of_others;
+    memcpy(br_data(p->grad), br_data(br_contiguous(grad)), (size_t)br_numel(grad) * sizeof(float));
+}
+
+static br_tensor *on_other(br_tensor *grad, void *context)
+{
+    (void)grad;
+    ((partial *)context)->calls_of_others++;
+    return NULL;
+}
+
+/* A lookup in w, then a product with w whose part of the gradient arrives first. */
+static br_tensor *tied_loss(br_tensor *w, br_tensor *other)
+{
+    br_tensor *ids = br_from_i64(BR_DIMS(3), (const int64_t[]){ 4, 1, 4 });
+    br_tensor *x = br_mul(br_f_embedding(w, ids, -1), other);
+    return br_sum(br_square(br_matmul(x, br_transpose(w, 0, 1))));
+}
+
+Test(leaf_gradients, partial_hook_sees_all_but_the_lookup)
+{
+    br_scope *scope = br_scope_begin();
+    br_manual_seed(3);
+    br_tensor *w = br_set_requires_grad(br_randn(BR_SHAPE(9, 4), BR_F32), true);
+    br_tensor *other = br_set_requires_grad(br_randn(BR_SHAPE(3, 4), BR_F32), true);
+    partial p = { .grad = br_zeros(BR_SHAPE(9, 4), BR_F32) };
+    br_register_hook(other, on_other, &p); /* runs before the lookup's gradient is computed */
+    cr_assert_neq(br_register_partial_grad_hook(w, on_partial, &p), 0);
+    for (int pass = 1; pass <= 2; pass++) {
+        cr_assert(br_backward(tied_loss(w, other)), "%s", br_error_message());
+        cr_expect_eq(p.calls, pass);
+        cr_expect_eq(p.others_before, pass - 1);
+    }
+    br_set_grad(w, NULL);
+    cr_assert(br_backward(tied_loss(w, other)));
+    for (int row = 0; row < 9; row++) { /* only rows 1 and 4 have changed since */
+        bool same = memcmp(br_data_f32(p.grad) + 4 * row, br_data_f32(br_grad_of(w)) + 4 * row,
+                           4 * sizeof(float)) == 0;
+        cr_expect_eq(same, row != 1 && row != 4, "row %d", row);
+    }
+    br_scope_end(scope);
+}
+
+/* Where there is nothing to expect, or where other rules hold, the hook is not called. */
+Test(leaf_gradients, partial_hook_is_not_called)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *w = br_set_requires_grad(br_randn(BR_SHAPE(9, 4), BR_F32), true);
+    br_tensor *ids = br_from_i64(BR_DIMS(3), (const int64_t[]){ 4, 1, 4 });
+    br_tensor *other = br_set_requires_grad(br_randn(BR_SHAPE(3, 4), BR_F32), true), *g;
+    partial p = { .grad = br_zeros(BR_SHAPE(9, 4), BR_F32) };
+    uint64_t handle = br_register_partial_grad_hook(w, on_partial, &p);
+    cr_assert(br_backward(br_sum(br_f_embedding(w, ids, -1)))); /* a lookup only */
+    cr_assert(br_backward(br_sum(br_square(w))));               /* no lookup */
+    br_tensor *product = br_sum(br_mul_scalar(w, 2));           /* the lookup comes first */
+    cr_assert(br_backward(br_add(br_sum(br_f_embedding(w, ids, -1)), product)));
+    br_tensor *all = br_from_i64(BR_DIMS(9), (const int64_t[]){ 0, 1, 2, 3, 4, 5, 6, 7, 8 });
+    br_tensor *y = br_index_select(w, 0, all); /* changes all rows */
+    cr_assert(br_backward(br_sum(br_mul(y, w))));
+    br_tensor *loss = tied_loss(w, other);
+    cr_assert(br_grad(1, &loss, 1, &w, &g, NULL));
+    cr_expect_eq(p.calls, 0);
+    br_remove_hook(w, handle);
+    cr_assert(br_backward(tied_loss(w, other)));
+    cr_expect_eq(p.calls, 0);
+    check_fails(br_register_partial_grad_hook(w, NULL, NULL), "hook is NULL");
+    check_fails(br_register_partial_grad_hook(br_mul(w, w), on_partial, NULL),
+                "is not a leaf: it was computed by mul");
+    check_fails(br_register_partial_grad_hook(ids, on_partial, NULL), "does not require grad");
+    br_scope_end(scope);
+}

@@ -6,9 +6,10 @@
  * Rank 0 prints a line for each test and the counts. The exit status is 0 if no check failed on any
  * rank. A further argument is for tests/distributed/run: with `die` and `exit`, one rank ends
  * early; with `late`, one does not come to a collective; with `uneven`, one has no data for a
- * sharded optimizer; with `crossed`, two ranks use two groups in different orders; with `callers`,
- * there is no progress thread; with `unwatched` and --forked, one rank cannot connect to the watch,
- * and dies; with `machines` and --forked, one rank has another host name, and dies. */
+ * sharded optimizer; with `sent`, one fails in backward after it has sent a gradient; with
+ * `crossed`, two ranks use two groups in different orders; with `callers`, there is no progress
+ * thread; with `unwatched` and --forked, one rank cannot connect to the watch, and dies; with
+ * `machines` and --forked, one rank has another host name, and dies. */
 #include "tests/distributed/sockets.h"
 #include "tests/distributed/test.h"
 
@@ -76,6 +77,10 @@ static const test tests[] = {
     TEST(training_reaches_the_same_parameters),
     TEST(buckets_are_sent_during_backward),
     TEST(profile_shows_the_wait),
+    TEST(tied_weights_are_sent_early),
+    TEST(early_gradients_and_accumulation),
+    TEST(early_gradients_that_hooks_change),
+    TEST(early_gradients_of_some_ranks),
     TEST(sharded_equals_one_process),
     TEST(scattered_equals_one_process),
     TEST(groups_and_schedulers),
@@ -214,6 +219,8 @@ int main(int argc, char **argv)
     size = br_dist_size(NULL);
     if (strcmp(mode, "uneven") == 0)
         return join_early();
+    if (strcmp(mode, "sent") == 0)
+        return fail_after_sending();
     if (strcmp(mode, "late") == 0)
         return come_late();
     if (strcmp(mode, "crossed") == 0)

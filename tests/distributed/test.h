@@ -51,6 +51,13 @@ void test_training_reaches_the_same_parameters(void);
 void test_buckets_are_sent_during_backward(void);
 void test_profile_shows_the_wait(void);
 
+void test_tied_weights_are_sent_early(void);
+void test_early_gradients_and_accumulation(void);
+void test_early_gradients_that_hooks_change(void);
+void test_early_gradients_of_some_ranks(void);
+/* The last rank fails after the first bucket was sent. Returns the exit status. */
+int fail_after_sending(void);
+
 void test_sharded_equals_one_process(void);
 void test_scattered_equals_one_process(void);
 void test_groups_and_schedulers(void);
