@@ -1,6 +1,7 @@
 /* tests/autograd/test_leaf_gradients.c - the gradient that several backward passes leave in a leaf
  * is ((g0 + g1) + g2) + ..., to the bit, where each g is what one pass alone gives. */
 #include "tests/memory.h"
+#include "tests/same_bits.h"
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
@@ -98,12 +99,6 @@ static br_tensor *loss_of(use_fn *use, br_tensor *w, int k)
         tokens[i] = (i * 7 + k * 3) % (WIDTH / 2); /* each several times */
     br_tensor *y = use(w, x, br_from_i64(BR_DIMS(TOKENS), tokens));
     return br_sum(br_mul(y, br_randn(BR_SHAPE(TOKENS, WIDTH), BR_F32)));
-}
-
-static bool same_bits(br_tensor *a, br_tensor *b)
-{
-    return memcmp(br_data(br_contiguous(a)), br_data(br_contiguous(b)),
-                  (size_t)br_numel(a) * sizeof(float)) == 0;
 }
 
 /* Checks one way of use: without hooks, with a hook, and with a hook after accumulation. */

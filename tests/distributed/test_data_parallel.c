@@ -1,6 +1,7 @@
 /* tests/distributed/test_data_parallel.c - data-parallel modules, compared with passes that one
  * process makes one after the other. */
 #include "tests/distributed/test.h"
+#include "tests/same_bits.h"
 
 #include <stdio.h>
 
@@ -66,15 +67,6 @@ static void add_wholes(net *self)
     for (const br_named_tensor *p = NULL; (p = br_named_list_next(list, p));)
         br_register_hook(p->tensor, keep, NULL);
     br_named_list_free(list);
-}
-
-/* Returns true if the tensors have the same bits, or both are NULL. */
-static bool same_bits(const br_tensor *a, const br_tensor *b)
-{
-    return a && b ? br_same_shape(a, b) &&
-                        memcmp(br_data(a), br_data(b),
-                               (size_t)br_numel(a) * br_dtype_size(br_dtype_of(a))) == 0
-                  : a == b;
 }
 
 /* Checks that parameters and gradients have the same bits. */

@@ -2,6 +2,7 @@
  * passes that one process makes one after the other. */
 #include "distributed/data_parallel.h"
 #include "tests/distributed/test.h"
+#include "tests/same_bits.h"
 
 /* An embedding, a hidden layer, and an output layer that uses the embedding's weight. */
 typedef struct net {
@@ -70,12 +71,6 @@ static net *alone_new(void)
     br_register_hook(self->hidden->weight, unchanged, NULL);
     br_register_hook(self->hidden->bias, unchanged, NULL);
     return self;
-}
-
-static bool same_bits(const br_tensor *a, const br_tensor *b)
-{
-    return a && b ? memcmp(br_data(a), br_data(b), (size_t)br_numel(a) * sizeof(float)) == 0
-                  : a == b;
 }
 
 static void check_same(net *a, net *b)

@@ -1,6 +1,7 @@
 /* tests/distributed/test_sharded.c - sharded optimizers, compared with ordinary ones of one
  * process: parameters, gradients, norms, states and checkpoints have the same bits. */
 #include "tests/distributed/test.h"
+#include "tests/same_bits.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -50,15 +51,6 @@ static void pass(bag *self, int batch, bool with_rare)
     }
     check(br_backward(loss));
     br_scope_end(scope);
-}
-
-/* Returns true if the tensors have the same bits, or both are NULL. */
-static bool same_bits(const br_tensor *a, const br_tensor *b)
-{
-    return a && b ? br_same_shape(a, b) && br_dtype_of(a) == br_dtype_of(b) &&
-                        memcmp(br_data(a), br_data(b),
-                               (size_t)br_numel(a) * br_dtype_size(br_dtype_of(a))) == 0
-                  : a == b;
 }
 
 static void check_parameters(const bag *a, const bag *b, bool gradients)

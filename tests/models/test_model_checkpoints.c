@@ -1,5 +1,6 @@
 /* tests/models/test_model_checkpoints.c - activation checkpoints for the layer lists of every
  * model: loss and gradients are identical to the bit, with less memory. */
+#include "tests/same_bits.h"
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
@@ -210,13 +211,6 @@ static void switch_on(br_module *module, void *lists)
         return;
     ++*(int *)lists;
     br_module_checkpoint(module, true);
-}
-
-static bool same_bits(const br_tensor *a, const br_tensor *b)
-{
-    if (!a || !b)
-        return a == b;
-    return memcmp(br_data_f32(a), br_data_f32(b), (size_t)br_numel(a) * sizeof(float)) == 0;
 }
 
 Test(model_checkpoints, results_are_bit_identical)

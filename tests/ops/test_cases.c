@@ -5,6 +5,7 @@
  * set to 0 and 1, and inputs are broadcast. Operations run in all dtypes, without grad mode, and
  * with several threads. test_refusals.c tests errors. */
 #include "tests/ops/cases.h"
+#include "tests/same_bits.h"
 
 #include <glob.h>
 
@@ -262,17 +263,6 @@ Test(op_cases, dtypes)
 }
 
 /* ---- Threads --------------------------------------------------------------------------------- */
-
-/* Returns true if a and b are equal bit for bit, including NaN, or both NULL. */
-static bool same_bits(br_tensor *a, br_tensor *b)
-{
-    if (!a || !b || !br_same_shape(a, b) || br_dtype_of(a) != br_dtype_of(b))
-        return a == b;
-    a = br_contiguous(br_detach(a));
-    b = br_contiguous(br_detach(b));
-    size_t bytes = (size_t)br_numel(a) * br_dtype_size(br_dtype_of(a));
-    return a && b && memcmp(br_data(a), br_data(b), bytes) == 0;
-}
 
 /* Stores the result in out[0] and the gradients in out[1], ... Returns their number. */
 static int run_with_threads(const op_case *c, br_tensor **x, int threads, br_tensor **out)

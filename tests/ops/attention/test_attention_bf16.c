@@ -3,6 +3,7 @@
  * operands that plain C has rounded. */
 #include "tests/ops/matmul/bf16_rounding.h"
 #include "tests/ops/matmul/bf16_units.h"
+#include "tests/same_bits.h"
 
 #include <brasa/brasa.h>
 
@@ -248,13 +249,6 @@ static attention make_attention(const int64_t size[4], variant kind, layout how)
     else if (kind == FLOAT_MASK)
         a.mask = mask;
     return a;
-}
-
-static bool same_bits(const br_tensor *a, const br_tensor *b)
-{
-    return br_same_shape(a, b) &&
-           memcmp(br_data(br_contiguous((br_tensor *)a)), br_data(br_contiguous((br_tensor *)b)),
-                  (size_t)br_numel(a) * sizeof(float)) == 0;
 }
 
 /* Checks the results in "medium", that they are the same bits for 1, 2 and 3 threads, and that they

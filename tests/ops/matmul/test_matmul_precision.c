@@ -4,6 +4,7 @@
 #include "ops/kernels/kernels.h"
 #include "tests/ops/matmul/bf16_rounding.h"
 #include "tests/ops/matmul/bf16_units.h"
+#include "tests/same_bits.h"
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
@@ -21,12 +22,6 @@ static void set_precision(const char *name)
 {
     cr_assert(br_set_float32_matmul_precision(name), "%s", br_error_message());
     cr_assert_str_eq(br_get_float32_matmul_precision(), name);
-}
-
-static bool same_bits(const br_tensor *a, const br_tensor *b)
-{
-    const size_t bytes = (size_t)br_numel(a) * br_dtype_size(br_dtype_of(a));
-    return br_same_shape(a, b) && memcmp(br_data(a), br_data(b), bytes) == 0;
 }
 
 /* ---- The setting ----------------------------------------------------------------------------- */
