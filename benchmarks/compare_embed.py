@@ -9,7 +9,9 @@ step, the median of the ratios of neighbouring steps, and for a file also the li
 Rivals:
   torch     transformers' BertModel as installed
   compiled  torch, under torch.compile
+  torch-amp torch, under autocast to bf16
   onnx      torch, exported by torch.onnx and run by ONNX Runtime
+With --matmul-precision medium, Brasa rounds the operands of products to bf16, as autocast does.
 Rivals whose packages (torch, transformers, tokenizers; for onnx also onnx, onnxscript, onnxruntime) are
 not installed are skipped.
 """
@@ -27,10 +29,12 @@ from turns import Side
 
 PACKAGES = {"torch": ["torch", "transformers", "tokenizers"],
             "compiled": ["torch", "transformers", "tokenizers"],
+            "torch-amp": ["torch", "transformers", "tokenizers"],
             "onnx": ["torch", "transformers", "tokenizers", "onnx", "onnxscript", "onnxruntime"]}
 LENGTHS = {"embed-8": 8, "embed-128": 128, "embed-512": 512}
 ENTRIES = [*LENGTHS, "embed-lines"]
 BATCH = 32
+TOLERANCE, BF16_TOLERANCE = 1e-3, 0.1  # of the sums; if one of the libraries rounds to bf16
 STRIDE = 89  # batches from one step to the next, so that a few steps cover all lengths
 
 
@@ -54,7 +58,7 @@ def torch_runner(args, rival):
     run = torch.compile(embed, dynamic=True) if rival == "compiled" else embed
 
     def step(ids, mask):
-        with torch.inference_mode():
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=rival == "torch-amp"):
             return run(torch.tensor(ids), torch.tensor(mask)).sum().item()
     return step
 
@@ -151,7 +155,8 @@ def missing(rival):
 def start(entry, rival, args):
     command = [sys.executable, __file__, "--serve", rival, "--entry", entry, "--onnx", str(args.onnx)]
     if rival == "brasa":
-        command = [args.brasa, "bench", "embed", "--serve", "--filter", entry]
+        command = [args.brasa, "bench", "embed", "--serve", "--filter", entry,
+                   "--matmul-precision", args.matmul_precision]
     command += ["--model", str(args.model), "--threads", str(args.threads), "--file", str(args.file)]
     return Runner(rival, command, args.threads)
 
@@ -163,9 +168,10 @@ def compare(entry, rivals, args):
         for runner in runners:
             runner.step()
             a, b = ours.sums[i], runner.sums[i]
-            if not abs(a - b) <= 1e-3 * max(1, abs(b)):
+            rounded = args.matmul_precision == "medium" or runner.label == "torch-amp"
+            if not abs(a - b) <= (BF16_TOLERANCE if rounded else TOLERANCE) * max(1, abs(b)):
                 sys.exit(f"{entry}: sums of step {i} differ: brasa {a}, {runner.label} {b}")
-    row = {"name": entry, "threads": args.threads, "steps": args.steps, "load": os.getloadavg()[0]}
+    row = {"name": entry, "threads": args.threads, "matmul_precision": args.matmul_precision, "steps": args.steps, "load": os.getloadavg()[0]}
     mine = ours.ms[args.warmup:]
     for runner in runners:
         runner.close()
@@ -215,6 +221,8 @@ def main():
     parser.add_argument("--warmup", type=int, default=3, help="steps before the measured ones (3)")
     parser.add_argument("--entry", choices=ENTRIES, help="what to embed (all)")
     parser.add_argument("--rival", choices=PACKAGES, action="append", help="repeat for more (all)")
+    parser.add_argument("--matmul-precision", choices=["highest", "high", "medium"], default="highest",
+                        help="precision of Brasa's products (highest)")
     parser.add_argument("--brasa", default="build/brasa", help="path of the command (build/brasa)")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
