@@ -254,14 +254,17 @@ static bool is_whole_word(const char *begin, const char *from, const char *to, c
 typedef struct match {
     const br_added_token *token;
     const char *from, *to;
+    const char *next; /* end without that white space, where the search goes on */
 } match;
 
-/* Finds the next added token at or after `at` in the text begin .. end-1. Returns false if there is
- * none. As in the fast tokenizer, the search goes on after a match that is rejected. */
-static bool find(const br_text_reader *r, const char *begin, const char *at, const char *end,
+/* Finds the next added token at or after m->next in the text begin .. end-1. Returns false if there
+ * is none. The text before `done` belongs to tokens already, so a token does not include white
+ * space there; but where its own text begins with some, the two overlap. As in the fast tokenizer,
+ * the search goes on after a match that is rejected. */
+static bool find(const br_text_reader *r, const char *begin, const char *done, const char *end,
                  bool late, match *m)
 {
-    for (const char *p = at; p < end;) {
+    for (const char *p = m->next; p < end;) {
         const br_added_token *a = added_at(r->t, p, end, late);
         if (!a) {
             p++;
@@ -273,20 +276,32 @@ static bool find(const br_text_reader *r, const char *begin, const char *at, con
             p = to;
             continue;
         }
-        *m = (match){ a, a->lstrip ? back(p, at) : p, a->rstrip ? skip_white(to, end) : to };
-        return true;
+        *m = (match){ a, p, a->rstrip ? skip_white(to, end) : to, to };
+        if (a->lstrip)
+            m->from = p < done ? done : back(p, done);
+        if (m->from < m->to)
+            return true;
+        p = to; /* nothing of it is left */
     }
     return false;
 }
 
-/* Pushes an added token of the original text, which begins at *at. */
+/* Returns the number of code points from `from` to `to`; negative if `to` comes first. */
+static int64_t distance(const char *from, const char *to)
+{
+    return from <= to ? br__count_chars(from, (size_t)(to - from))
+                      : -br__count_chars(to, (size_t)(from - to));
+}
+
+/* Pushes an added token of the original text, and sets *at to its end. */
 static bool read_added(br_text_reader *r, const match *m, br_place *at)
 {
-    br_place next = { m->to, at->index + br__count_chars(at->p, (size_t)(m->to - at->p)) };
+    int64_t begin = at->index + distance(at->p, m->from);
+    br_place next = { m->to, begin + distance(m->from, m->to) };
     br_token token = { .id = m->token->id,
                        .word = r->words++,
-                       .bytes = { at->p - r->text, m->to - r->text },
-                       .chars = { at->index, next.index },
+                       .bytes = { m->from - r->text, m->to - r->text },
+                       .chars = { begin, next.index },
                        .counted = true,
                        .before = count_spaces(m->from, m->to, false),
                        .after = count_spaces(m->from, m->to, true) };
@@ -294,20 +309,25 @@ static bool read_added(br_text_reader *r, const match *m, br_place *at)
     return br__push_token(r->list, token);
 }
 
+static bool read_parts(br_text_reader *r, br_place *at, const char *end, bool late);
+
+/* Reads the text up to `end`, which has no added tokens, or, if `late` is false, no early ones. */
+static bool read_rest(br_text_reader *r, br_place *at, const char *end, bool late)
+{
+    if (at->p >= end)
+        return true;
+    bool whole = late || !r->t->has_late || r->t->kind->normalize;
+    return whole ? r->read(r, at, end) : read_parts(r, at, end, true);
+}
+
 static bool read_parts(br_text_reader *r, br_place *at, const char *end, bool late)
 {
     const char *begin = at->p;
-    bool whole = late || !r->t->has_late || r->t->kind->normalize;
-    while (at->p < end) {
-        match m;
-        bool found = find(r, begin, at->p, end, late, &m);
-        const char *from = found ? m.from : end;
-        if (from > at->p && !(whole ? r->read(r, at, from) : read_parts(r, at, from, true)))
+    match m = { .next = begin };
+    while (find(r, begin, at->p, end, late, &m))
+        if (!read_rest(r, at, m.from, late) || !read_added(r, &m, at))
             return false;
-        if (found && !read_added(r, &m, at))
-            return false;
-    }
-    return true;
+    return read_rest(r, at, end, late);
 }
 
 bool br__read_parts(br_text_reader *r, const br_text *text)
@@ -332,19 +352,18 @@ static const br_char *push_late(br_text_reader *r, const match *m, const br_char
 static bool read_late(br_text_reader *r, const char *text, size_t length, const br_char *chars,
                       br_read_chars *read)
 {
-    const char *end = text + length;
-    for (const char *at = text; at < end;) {
-        match m = { .to = end };
-        bool found = find(r, text, at, end, true, &m);
-        int64_t n = br__count_chars(at, (size_t)((found ? m.from : end) - at));
+    const char *at = text, *end = text + length;
+    match m = { .next = text };
+    while (find(r, text, at, end, true, &m)) {
+        int64_t n = distance(at, m.from);
         if (n > 0 && !read(r, chars, n))
             return false;
-        chars += n;
-        if (found && !(chars = push_late(r, &m, chars)))
+        chars = push_late(r, &m, chars + n);
+        if (!chars)
             return false;
         at = m.to;
     }
-    return true;
+    return at >= end || read(r, chars, distance(at, end));
 }
 
 bool br__read_late(br_text_reader *r, const br_char *chars, int64_t n, br_read_chars *read)

@@ -128,6 +128,45 @@ Test(added_tokens, offsets_of_tokens_that_the_model_has_too)
     br_tokenizer_free(t);
 }
 
+/* White space that one token includes by `rstrip` may be part of the next one's own text: of the
+ * spaces around an ideogram, which normalization adds, and of " b". The expected values are those
+ * of `tokenizers`. */
+Test(added_tokens, white_space_that_two_tokens_claim)
+{
+    static const char json[] =
+        "{\"added_tokens\":[{\"id\":3,\"content\":\"\u4e2d\",\"normalized\":true,"
+        "\"lstrip\":true,\"rstrip\":true},{\"id\":4,\"content\":\"<x>\",\"rstrip\":true},"
+        "{\"id\":5,\"content\":\" b\"}],\"normalizer\":{\"type\":\"BertNormalizer\"},"
+        "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"post_processor\":" LEVEL
+        ",\"decoder\":{\"type\":\"WordPiece\"},\"model\":{\"type\":\"WordPiece\",\"unk_token\":"
+        "\"?\",\"vocab\":{\"?\":0,\"a\":1,\"b\":2,\"\u4e2d\":3,\"<x>\":4,\" b\":5}}}";
+    static const struct {
+        const char *text;
+        int n;
+        int64_t ids[4];
+        br_span chars[4];
+    } cases[] = {
+        { "a\u4e2d\u4e2da", 4, { 1, 3, 3, 1 }, { { 0, 1 }, { 2, 2 }, { 2, 2 }, { 3, 4 } } },
+        { "<x>  ba", 3, { 4, 5, 1 }, { { 0, 3 }, { 5, 6 }, { 6, 7 } } },
+        { "a<x>  <x>a", 4, { 1, 4, 4, 1 }, { { 0, 1 }, { 1, 4 }, { 6, 9 }, { 9, 10 } } },
+        { "<x>  b  b", 3, { 4, 5, 5 }, { { 0, 3 }, { 5, 6 }, { 8, 9 } } },
+    };
+    br_tokenizer *t = from(json);
+    cr_assert(t, "%s", br_error_message());
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        br_encoding *e = br_tokenizer_encode(t, &(br_text){ cases[k].text, -1 }, NULL, NULL);
+        cr_assert(e && e->length == cases[k].n, "%s", cases[k].text);
+        for (int i = 0; i < cases[k].n; i++) {
+            cr_expect_eq(e->ids[i], cases[k].ids[i], "%s: id %d", cases[k].text, i);
+            cr_expect(memcmp(&e->chars[i], &cases[k].chars[i], sizeof(br_span)) == 0,
+                      "%s: token %d: %d .. %d", cases[k].text, i, (int)e->chars[i].begin,
+                      (int)e->chars[i].end);
+        }
+        br_encoding_free(e);
+    }
+    br_tokenizer_free(t);
+}
+
 /* Normalization removes U+0001, so two spaces are left of the second token. Two code points of the
  * text are trimmed from its offsets: a space of two bytes and U+0001, which has one. */
 Test(added_tokens, trimmed_offsets_in_bytes_follow_code_points)
