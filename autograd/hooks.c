@@ -196,16 +196,30 @@ bool br__run_leaf_hooks(br_tensor *leaf, br_tensor **grad)
     return true;
 }
 
-bool br__run_post_accumulate_hooks(br_tensor *leaf)
+/* Calls the leaf's partial-grad hooks with `partial`, or, if it is NULL, its post-accumulate-grad
+ * hooks. */
+static bool run_observers(br_tensor *leaf, br_tensor *partial)
 {
     const uint64_t end = br__hook_newest();
     uint64_t last = 0;
     for (const br_hook *h; !br__failed() && (h = hook_after(hooks_of_leaf(leaf), last, end));) {
         last = h->link.handle;
-        if (h->accumulated)
+        if (partial && h->partial)
+            h->partial(partial, h->context);
+        else if (!partial && h->accumulated)
             h->accumulated(leaf, h->context);
     }
     return !br__failed();
+}
+
+bool br__run_post_accumulate_hooks(br_tensor *leaf)
+{
+    return run_observers(leaf, NULL);
+}
+
+bool br__run_partial_hooks(br_tensor *leaf, br_tensor *grad)
+{
+    return run_observers(leaf, grad);
 }
 
 bool br__has_partial_hook(const br_autograd *a)
@@ -214,16 +228,4 @@ bool br__has_partial_hook(const br_autograd *a)
         if (((const br_hook *)(const void *)link)->partial)
             return true;
     return false;
-}
-
-bool br__run_partial_hooks(br_tensor *leaf, br_tensor *grad)
-{
-    const uint64_t end = br__hook_newest();
-    uint64_t last = 0;
-    for (const br_hook *h; !br__failed() && (h = hook_after(hooks_of_leaf(leaf), last, end));) {
-        last = h->link.handle;
-        if (h->partial)
-            h->partial(grad, h->context);
-    }
-    return !br__failed();
 }

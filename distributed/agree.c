@@ -144,5 +144,5 @@ uint64_t br__dist_flags(const br_dist_group *g, int rank)
 
 bool br__dist_bit(const br_dist_group *g, int rank, int i)
 {
-    return g->notes[rank].bits[i / 8] >> (i % 8) & 1;
+    return br__dist_get_bit(g->notes[rank].bits, i);
 }

@@ -24,16 +24,6 @@ br_data_parallel_options br_data_parallel_defaults(void)
 
 /* ---- Buckets --------------------------------------------------------------------------------- */
 
-static void set_bit(uint8_t *bits, int i)
-{
-    bits[i / 8] |= (uint8_t)(1 << (i % 8));
-}
-
-static bool get_bit(const uint8_t *bits, int i)
-{
-    return bits[i / 8] >> (i % 8) & 1;
-}
-
 static char *place_of(char *base, const br_parallel_param *q)
 {
     return base + (size_t)q->offset * br_dtype_size(q->bucket->dtype);
@@ -69,7 +59,7 @@ static bool prepare(br_bucket *b)
         b->params[i]->arrived = false;
         if (!holds(b->params[i]))
             continue;
-        set_bit(b->bits, b->n_params + i);
+        br__dist_put_bit(b->bits, b->n_params + i);
         copy = true;
     }
     if (!copy || !br__bucket_make_part(b) || br_failed())
@@ -116,7 +106,7 @@ static void copy_in(br_parallel_param *q, br_tensor *grad)
         memcpy(place_of(b->send, q), br_data(grad), (size_t)q->numel * br_dtype_size(b->dtype));
     br_scope_end(scope);
     q->arrived = true;
-    set_bit(b->bits, q->place);
+    br__dist_put_bit(b->bits, q->place);
     b->waiting--;
     note_arrival(q);
 }
@@ -150,7 +140,8 @@ static void on_partial(br_tensor *grad, void *context)
     begin_pass(q->owner);
     q->has_partial = true;
     note_arrival(q);
-    if (!b->early || b->prepared || q->unsynced || !prepare(b) || get_bit(b->bits, b->n_params))
+    if (!b->early || b->prepared || q->unsynced || !prepare(b) ||
+        br__dist_get_bit(b->bits, b->n_params))
         return;
     copy_in(q, grad);
     br__early_sent(b->early);

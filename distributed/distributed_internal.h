@@ -100,6 +100,16 @@ bool br__dist_complete(br_dist_exchange *x);
  * must be in place. */
 bool br__dist_gather_bytes(br_dist_job *job, const br_dist_group *g, void *all, size_t bytes);
 
+/* Sets and returns bit i of a set, which has 8 bits in each byte. */
+static inline void br__dist_put_bit(uint8_t *set, int64_t i)
+{
+    set[i / 8] |= (uint8_t)(1 << (i % 8));
+}
+static inline bool br__dist_get_bit(const uint8_t *set, int64_t i)
+{
+    return set[i / 8] >> (i % 8) & 1;
+}
+
 /* What a rank tells the others before a collective. */
 typedef struct br_dist_note {
     const char *op; /* name of the function */

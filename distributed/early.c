@@ -90,7 +90,7 @@ void br__early_complete(br_early *e, br_tensor *grad)
     memset(changes, 0, e->bytes);
     for (int64_t i = 0; data && i < e->rows; i++)
         if (!XXH128_isEqual(hash_row(e, data, i), e->hashes[i]))
-            changes[i / 8] |= (uint8_t)(1 << (i % 8));
+            br__dist_put_bit(changes, i);
 }
 
 void br__early_start(br_data_parallel *p)
@@ -128,9 +128,9 @@ static int64_t list_changes(const br_early *e, int ranks, int64_t *list)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < e->rows; i++) {
-        int any = 0;
+        bool any = false;
         for (int r = 0; r < ranks; r++)
-            any |= e->changed[(size_t)r * e->bytes + (size_t)i / 8] >> (i % 8) & 1;
+            any |= br__dist_get_bit(e->changed + (size_t)r * e->bytes, i);
         if (any)
             list[n++] = i;
     }

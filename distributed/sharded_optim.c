@@ -279,7 +279,7 @@ static void set_bits(br_dist_note *note, uint8_t *bits, const br_sharded_optim *
     note->n_bits = s->n_params - from < BR_DIST_MAX_BITS ? s->n_params - from : BR_DIST_MAX_BITS;
     for (int i = 0; i < note->n_bits; i++)
         if (s->params[from + i].has_gradient)
-            bits[i / 8] |= (uint8_t)(1 << (i % 8));
+            br__dist_put_bit(bits, i);
 }
 
 /* Checks that all ranks have gradients of the same parameters. */

@@ -101,7 +101,7 @@ static int rows_sent_again(const br_early *e)
     const uint8_t *set = e->changed + (size_t)rank * e->bytes;
     int n = 0;
     for (int i = 0; i < WORDS; i++)
-        n += set[i / 8] >> (i % 8) & 1;
+        n += br__dist_get_bit(set, i);
     return n;
 }
 
