@@ -152,6 +152,19 @@ br_tensor *br_accumulated_grad(const br_node *node, int input)
     return sum;
 }
 
+br_tensor *br__take_saved(br_node *node, int slot)
+{
+    br_tensor *value = br_saved(node, slot);
+    const br_walk *w = br__tape.walk;
+    if (!value || !w || w->retain_graph || value != node->saved[slot].value)
+        return value;
+    if (!br__scope_add(value))
+        return NULL;
+    node->saved[slot].value = NULL;
+    node->freed = true; /* even if this pass fails */
+    return value;
+}
+
 static bool run_gradient(br_walk *w, br_node *node)
 {
     enum { INLINE_INPUTS = 16 };

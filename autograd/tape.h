@@ -178,6 +178,9 @@ struct br_node {
 /* Returns a saved value of t for the node's gradient; node may be NULL. If `keep` is false, only
  * the version is stored. */
 br_saved_value br__saved_value(const br_node *node, br_tensor *t, bool keep);
+/* Returns the same value as br_saved(). If the pass frees the graph, moves it from the node to the
+ * innermost scope, so that a gradient may overwrite it if br_may_overwrite() allows that. */
+br_tensor *br__take_saved(br_node *node, int slot);
 br_node *br__node_retain(br_node *node);
 /* Frees iteratively, so that a chain of a million nodes does not overflow the stack. */
 void br__node_release(br_node *node);

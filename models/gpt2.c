@@ -418,6 +418,15 @@ br_language_model br_gpt2_language_model(br_gpt2_lm *model)
     return (br_language_model){ .model = model, .next = next_logits, .max_length = most };
 }
 
+/* Returns the targets of all positions, i64 [B S]: the next label, and -100 at the last position.
+ */
+static br_tensor *next_labels(br_tensor *labels)
+{
+    br_tensor *none = br_full(BR_SHAPE(br_size(labels, 0), 1), -100, BR_I64);
+    br_tensor *next = br_cat(BR_INPUTS(br_slice(labels, 1, 1, BR_ALL, 1), none), 1);
+    return br_reshape(next, BR_SHAPE(-1));
+}
+
 br_tensor *br_causal_lm_loss(br_tensor *logits, br_tensor *labels)
 {
     static const char name[] = "causal_lm_loss";
@@ -428,13 +437,37 @@ br_tensor *br_causal_lm_loss(br_tensor *logits, br_tensor *labels)
         return br_fail(BR_ERROR_SHAPE, name, "logits %s must be [B, S, V], and labels %s [B, S]",
                        br_shape_text(logits), br_shape_text(labels));
     br_scope *scope = br_scope_begin();
-    br_tensor *none = br_full(BR_SHAPE(br_size(labels, 0), 1), -100, BR_I64);
-    br_tensor *next = br_cat(BR_INPUTS(br_slice(labels, 1, 1, BR_ALL, 1), none), 1);
-    br_tensor *loss =
-        br_cross_entropy(br_flatten(logits, 0, 1), br_reshape(next, BR_SHAPE(-1)), NULL);
+    br_tensor *loss = br_cross_entropy(br_flatten(logits, 0, 1), next_labels(labels), NULL);
     br_scope_return(scope, loss);
     br_scope_end(scope);
     return loss;
+}
+
+/* Returns the weight of the layer, or its value if it is parametrized. */
+static br_tensor *weight_of(br_linear *layer)
+{
+    return br_is_parametrized(br_base(layer), "weight")
+               ? br_parametrized_value(br_base(layer), "weight")
+               : layer->weight;
+}
+
+br_tensor *br_gpt2_lm_loss(br_gpt2_lm *self, br_tensor *input_ids, br_tensor *labels,
+                           const br_gpt2_options *options)
+{
+    static const char name[] = "gpt2_lm_loss";
+    br_enter(self);
+    br_tensor *x = br_gpt2_forward(self->transformer, input_ids, options);
+    store_outputs(self->transformer, BR_OPTIONS_OF(op, br_gpt2, options));
+    if (!br_error_pending() && br_require_tensor(name, "labels", labels) &&
+        (br_ndim(labels) != 2 || br_size(labels, 0) != br_size(x, 0) ||
+         br_size(labels, 1) != br_size(x, 1)))
+        br_fail(BR_ERROR_SHAPE, name, "labels %s must have the shape of input_ids, %s",
+                br_shape_text(labels), br_shape_text(input_ids));
+    if (br_error_pending())
+        return br_leave(self, NULL);
+    return br_leave(self, br_linear_cross_entropy(
+                              br_flatten(x, 0, 1), weight_of(self->lm_head), next_labels(labels),
+                              BR_OPTIONS(br_linear_cross_entropy, .chunked = true)));
 }
 
 /* ---- The classes by name --------------------------------------------------------------------- */

@@ -2,6 +2,8 @@
  * constructor, and a function that calls the loss function. */
 #include "nn/nn_internal.h"
 
+#include <string.h>
+
 br_tensor *br_loss_forward(br_loss *self, int n, br_tensor *const *inputs)
 {
     br_enter(self);
@@ -153,6 +155,71 @@ br_loss *br_kl_div_loss_new(br_reduction reduction, bool log_target)
     br_loss *self = new_loss("KLDivLoss", 2, kl_div, reduction);
     self->log_target = log_target;
     return self;
+}
+
+/* ---- Linear cross entropy -------------------------------------------------------------------- */
+
+/* Sets the sizes of a row's scores, and returns their number, or 0 and an error. */
+static int64_t score_sizes(br_linear_cross_entropy_loss *self, int64_t num_classes, int ndim,
+                           const int64_t *out_features)
+{
+    static const char op[] = "linear_cross_entropy_loss";
+    if (ndim < 0 || ndim > BR_MAX_DIMS - 2 || (ndim > 0 && !out_features)) {
+        br_fail(BR_ERROR_ARGUMENT, op, "out_features has %d dimensions, must have 0 .. %d",
+                out_features ? ndim : 0, BR_MAX_DIMS - 2);
+        return 0;
+    }
+    int64_t scores = 1;
+    for (int i = 0; i <= ndim; i++) {
+        self->sizes[i] = i == 0 ? num_classes : out_features[i - 1];
+        if (br__layer_size(op, i == 0 ? "num_classes" : "out_features", self->sizes[i], 0) &&
+            __builtin_mul_overflow(scores, self->sizes[i], &scores))
+            br_fail(BR_ERROR_ARGUMENT, op, "num_classes and out_features are too large");
+    }
+    self->ndim = ndim + 1;
+    return br_failed() ? 0 : scores;
+}
+
+br_linear_cross_entropy_loss *br_linear_cross_entropy_loss_new(
+    int64_t in_features, int64_t num_classes, int ndim, const int64_t *out_features, bool bias,
+    const br_linear_cross_entropy_options *options)
+{
+    br_linear_cross_entropy_loss *self = br_module_create(sizeof *self, "LinearCrossEntropyLoss");
+    self->options = *BR_OPTIONS_OF("linear_cross_entropy", br_linear_cross_entropy, options);
+    if (self->options.linear_bias)
+        br_fail(BR_ERROR_ARGUMENT, "linear_cross_entropy_loss",
+                "linear_bias must be NULL: the module has a bias of its own if `bias` is true");
+    self->weight = br__module_share_buffer(br_base(self), "weight", self->options.weight);
+    const int64_t scores = score_sizes(self, num_classes, ndim, out_features);
+    if (!br_failed())
+        self->linear = br_child(self, "linear", br_linear_new(in_features, scores, bias));
+    if (br_failed())
+        br_module_set_incomplete(br_base(self));
+    return self;
+}
+
+/* Returns a parameter of the layer, or its value if it is parametrized. */
+static br_tensor *current(br_linear *linear, const char *name, br_tensor *parameter)
+{
+    return br_is_parametrized(br_base(linear), name) ? br_parametrized_value(br_base(linear), name)
+                                                     : parameter;
+}
+
+br_tensor *br_linear_cross_entropy_loss_forward(br_linear_cross_entropy_loss *self,
+                                                br_tensor *input, br_tensor *target)
+{
+    br_enter(self);
+    br_linear *linear = self->linear;
+    int64_t sizes[BR_MAX_DIMS];
+    memcpy(sizes, self->sizes, sizeof sizes);
+    sizes[self->ndim] = linear->in_features;
+    br_linear_cross_entropy_options o = self->options;
+    o.weight = self->weight;
+    br_tensor *bias = current(linear, "bias", linear->bias);
+    br_tensor *weight = current(linear, "weight", linear->weight);
+    o.linear_bias = bias ? br_reshape(bias, self->ndim, sizes) : NULL;
+    weight = br_reshape(weight, self->ndim + 1, sizes);
+    return br_leave(self, br_linear_cross_entropy(input, weight, target, &o));
 }
 
 /* ---- Margins --------------------------------------------------------------------------------- */

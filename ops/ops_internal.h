@@ -85,6 +85,14 @@ bool br__check_divisor(const char *op, size_t kernel, br_tensor *a, br_tensor *b
  * y, or NULL if an error is pending. */
 br_tensor *br__composed(br_scope *scope, br_tensor *y);
 
+/* ---- Products -------------------------------------------------------------------------------- */
+
+/* Computes out = a b + bias, or adds a b to `out`, without recording. All are matrices of one dtype
+ * whose sizes fit, and those of `out` are contiguous; bias is a vector or NULL, and NULL if the
+ * product is added. Returns false if an error is pending, or if memory runs out. */
+bool br__mm_into(br_tensor *out, const br_tensor *a, const br_tensor *b, const br_tensor *bias,
+                 bool accumulate);
+
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
 #define BR_FOLD(name) offsetof(br_kernels, name)

@@ -423,7 +423,9 @@ typedef struct br_kernels {
     br_attention_kernels attention;
     /* Kernels over a row of logits x, with class weights w (NULL: all 1). They compute the sums and
      *
-     *     dx = (own + shared) softmax(x) - spread w - own onehot(target) */
+     *     dx = (own + shared) softmax(x) - spread w - own onehot(target)
+     *
+     * where dx may be x. */
     void (*cross_entropy_sums)(int64_t n, const void *x, int64_t target,
                                br_cross_entropy_sums *sums);
     double (*shifted_dot)(int64_t n, const void *x, const void *w, double shift);

@@ -54,13 +54,14 @@ static double shifted_dot_kernel(int64_t n, const void *x_row, const void *w_row
     return sum;
 }
 
-/* dx = (own + shared) p - spread w - own onehot(target), with w = 1 if it is NULL. At the target, p
- * - 1 is computed as -rest / (sum of all), which avoids cancellation if p is close to 1. */
+/* dx = (own + shared) p - spread w - own onehot(target), with w = 1 if it is NULL; dx may be x. At
+ * the target, p - 1 is computed as -rest / (sum of all), which avoids cancellation if p is close
+ * to 1. */
 static void cross_entropy_grad_kernel(int64_t n, const void *x_row, const void *w_row,
                                       const br_cross_entropy_row *r, void *dx_row)
 {
-    const real *restrict x = x_row, *restrict w = w_row;
-    real *restrict dx = dx_row;
+    const real *x = x_row, *restrict w = w_row;
+    real *dx = dx_row;
     const real row_max = (real)r->row_max, spread = (real)r->spread;
     const double inverse = 1 / (r->own_exp + r->rest);
     const real factor = (real)((r->own + r->shared) * inverse);

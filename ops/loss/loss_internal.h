@@ -11,6 +11,14 @@ bool br__check_targets(const char *op, br_tensor *input, br_tensor *target, int6
  * otherwise. */
 bool br__check_class_options(const char *op, const br_tensor *input,
                              const br_cross_entropy_options *options);
+bool br__check_label_smoothing(const char *op, double s);
+/* Returns the dimension of the classes in scores [n, c, d1, ...] or [c]. */
+static inline int64_t br__class_dim(const br_tensor *scores)
+{
+    return scores->ndim == 1 ? 0 : 1;
+}
+/* Reshapes class weights [c] to broadcast along the class dimension of the scores. */
+br_tensor *br__along_classes(br_tensor *weight, const br_tensor *scores);
 bool br__check_reduction(const char *op, br_reduction reduction);
 /* cross_entropy in all its variants, composed of recorded operations. It is used where the fused
  * version does not apply, and to test that version. */

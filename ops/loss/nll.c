@@ -4,14 +4,10 @@
 #include "ops/index/index_internal.h"
 #include "ops/loss/loss_internal.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 BR_DEFINE_DEFAULTS(br_cross_entropy)
-
-static int64_t class_dim(const br_tensor *input)
-{
-    return input->ndim == 1 ? 0 : 1;
-}
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
@@ -28,7 +24,7 @@ static bool check_weight(const char *op, const br_tensor *input, const br_tensor
 {
     if (!weight)
         return true;
-    int64_t classes = input->sizes[class_dim(input)];
+    int64_t classes = input->sizes[br__class_dim(input)];
     if (br__same_dtype(op, "input", input, "weight", weight) &&
         (weight->ndim != 1 || weight->sizes[0] != classes))
         br_fail(BR_ERROR_SHAPE, op, "weight %s for input %s: must have one element for each class",
@@ -36,13 +32,18 @@ static bool check_weight(const char *op, const br_tensor *input, const br_tensor
     return !br_failed();
 }
 
+bool br__check_label_smoothing(const char *op, double s)
+{
+    if (!(s >= 0 && s <= 1))
+        br_fail(BR_ERROR_ARGUMENT, op, "label_smoothing is %g, must be in 0 .. 1", s);
+    return !br_failed();
+}
+
 bool br__check_class_options(const char *op, const br_tensor *input,
                              const br_cross_entropy_options *options)
 {
-    double s = options->label_smoothing;
-    if (!(s >= 0 && s <= 1))
-        br_fail(BR_ERROR_ARGUMENT, op, "label_smoothing is %g, must be in 0 .. 1", s);
-    return !br_failed() && check_weight(op, input, options->weight);
+    return br__check_label_smoothing(op, options->label_smoothing) &&
+           check_weight(op, input, options->weight);
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -77,17 +78,16 @@ static br_tensor *reduced(br_tensor *losses, br_tensor *weight, br_reduction red
 /* Returns -weight * log p of the targets, not reduced. */
 static br_tensor *picked(br_tensor *log_p, const chosen *c)
 {
-    int64_t dim = class_dim(log_p);
+    int64_t dim = br__class_dim(log_p);
     br_tensor *own = br_squeeze(br_gather(log_p, dim, br_unsqueeze(c->index, dim)), dim);
     return br_neg(br_mul(own, c->weight));
 }
 
-/* Reshapes the class weights to broadcast along the class dimension of the input. */
-static br_tensor *along_classes(br_tensor *weight, const br_tensor *input)
+br_tensor *br__along_classes(br_tensor *weight, const br_tensor *input)
 {
     int64_t sizes[BR_MAX_DIMS];
     for (int i = 0; i < input->ndim; i++)
-        sizes[i] = i == class_dim(input) ? -1 : 1;
+        sizes[i] = i == br__class_dim(input) ? -1 : 1;
     return br_reshape(weight, input->ndim, sizes);
 }
 
@@ -117,16 +117,16 @@ br_tensor *br_nll_loss(br_tensor *input, br_tensor *target, const br_cross_entro
 static br_tensor *smoothed(br_tensor *log_p, const chosen *c, br_tensor *ignored,
                            const br_cross_entropy_options *o)
 {
-    int64_t dim = class_dim(log_p);
+    int64_t dim = br__class_dim(log_p);
     double s = o->label_smoothing, classes = (double)br_size(log_p, dim);
-    br_tensor *all = o->weight ? br_mul(log_p, along_classes(o->weight, log_p)) : log_p;
+    br_tensor *all = o->weight ? br_mul(log_p, br__along_classes(o->weight, log_p)) : log_p;
     all = br_masked_fill(br_neg(br_sum_dim(all, BR_DIMS(dim), false)), ignored, 0);
     return br_add(br_mul_scalar(picked(log_p, c), 1 - s), br_mul_scalar(all, s / classes));
 }
 
 static br_tensor *of_indices(br_tensor *input, br_tensor *target, const br_cross_entropy_options *o)
 {
-    br_tensor *log_p = br_log_softmax(input, class_dim(input));
+    br_tensor *log_p = br_log_softmax(input, br__class_dim(input));
     chosen c = choose(input, target, o);
     if (br_failed())
         return NULL;
@@ -141,7 +141,7 @@ static br_tensor *of_indices(br_tensor *input, br_tensor *target, const br_cross
 static br_tensor *of_probabilities(br_tensor *input, br_tensor *target,
                                    const br_cross_entropy_options *o)
 {
-    int64_t dim = class_dim(input), classes = input->sizes[dim];
+    int64_t dim = br__class_dim(input), classes = input->sizes[dim];
     double s = o->label_smoothing;
     br_reduction reduction = o->reduction;
     br_tensor *log_p = br_log_softmax(input, dim);
@@ -149,7 +149,7 @@ static br_tensor *of_probabilities(br_tensor *input, br_tensor *target,
         target = br_add_scalar(br_mul_scalar(target, 1 - s), s / (double)classes);
     br_tensor *terms = br_mul(log_p, target);
     if (o->weight)
-        terms = br_mul(terms, along_classes(o->weight, input));
+        terms = br_mul(terms, br__along_classes(o->weight, input));
     br_tensor *losses = br_neg(br_sum_dim(terms, BR_DIMS(dim), false));
     if (reduction == BR_REDUCTION_NONE)
         return losses;
@@ -175,6 +175,11 @@ br_tensor *br__cross_entropy_composed(br_tensor *input, br_tensor *target,
                 "input %s and target %s: a floating-point target holds probabilities and must have "
                 "the input's shape; convert class indices with br_to(target, BR_I64)",
                 br__shape(input), br__shape(target));
+        if (options->ignore_index >= 0)
+            return br_fail(BR_ERROR_ARGUMENT, op,
+                           "ignore_index is %" PRId64 ", but the target holds probabilities, of "
+                           "which none can be ignored: leave ignore_index out",
+                           options->ignore_index);
     } else if (!br__check_targets(op, input, target, options->ignore_index)) {
         return NULL;
     }

@@ -91,9 +91,10 @@ static void count_work(const br_gemm *g)
     br__thread.events->work(2 * g->m * g->n * g->k * products, (a + b + c + bias) * size);
 }
 
-/* Computes out = a b + bias. `out` is new, and its first sizes are those of the batch. */
+/* Computes out = a b + bias, or adds a b to out. The rows of `out` are contiguous, and its first
+ * sizes are those of the batch. */
 static bool multiply(br_tensor *out, const matrices *a, const matrices *b, const br_tensor *bias,
-                     int batch_ndim)
+                     int batch_ndim, bool accumulate)
 {
     br_gemm g = { .is_double = out->dtype == BR_F64,
                   .m = a->rows,
@@ -107,7 +108,8 @@ static bool multiply(br_tensor *out, const matrices *a, const matrices *b, const
                   .b_row = b->row,
                   .b_col = b->column,
                   .c_row = b->columns,
-                  .bias = bias && bias->contiguous ? bias->data : NULL };
+                  .bias = bias && bias->contiguous ? bias->data : NULL,
+                  .accumulate = accumulate };
     /* If the bias is not contiguous, it is copied to the result, and the product is added there. */
     if (bias && !g.bias) {
         br__copy(out, bias);
@@ -117,6 +119,16 @@ static bool multiply(br_tensor *out, const matrices *a, const matrices *b, const
     if (BR_PROFILING)
         count_work(&g);
     return br__gemm(&g);
+}
+
+bool br__mm_into(br_tensor *out, const br_tensor *a, const br_tensor *b, const br_tensor *bias,
+                 bool accumulate)
+{
+    BR_OP("mm");
+    if (br__failed())
+        return false;
+    matrices left = matrices_of(a), right = matrices_of(b);
+    return multiply(out, &left, &right, bias, 0, accumulate);
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
@@ -276,7 +288,7 @@ static br_tensor *product(const br_op *op, br_tensor *a, br_tensor *b, int ndim,
     br_tensor *c = br__new(op->name, ndim, sizes, a->dtype);
     if (c && is_long_dot(a, b))
         long_dot(c, a, b);
-    else if (!c || !multiply(c, &left, &right, NULL, batch_ndim))
+    else if (!c || !multiply(c, &left, &right, NULL, batch_ndim, false))
         return NULL;
     br_node *node = br_record(op, c, BR_INPUTS(a, b), NULL, 0);
     if (br_needs_input_grad(node, 1))
@@ -363,7 +375,7 @@ static br_tensor *weight_gradient(br_tensor *a, br_tensor *b)
     int64_t m = a->sizes[a->ndim - 1], n = b->sizes[b->ndim - 1], rows = m > 0 ? a->numel / m : 0;
     br_tensor *dw = br__new("linear", BR_SHAPE(m, n), b->dtype);
     matrices left = { a, m, rows, 1, m, 0 }, right = { b, rows, n, n, 1, 0 };
-    return dw && multiply(dw, &left, &right, NULL, 0) ? dw : NULL;
+    return dw && multiply(dw, &left, &right, NULL, 0, false) ? dw : NULL;
 }
 
 typedef struct linear_params {
@@ -439,7 +451,7 @@ br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
         return NULL;
     matrices rows = x->ndim == 1 ? row_of(x) : matrices_of(x);
     matrices columns = transposed(matrices_of(weight));
-    if (!multiply(y, &rows, &columns, bias, x->ndim > 2 ? x->ndim - 2 : 0))
+    if (!multiply(y, &rows, &columns, bias, x->ndim > 2 ? x->ndim - 2 : 0, false))
         return NULL;
     linear_params params = { .by_columns = weight->strides[0] == 1 && weight->strides[1] != 1 };
     br_node *node = br_record(&linear_op, y, BR_INPUTS(x, weight, bias), &params, sizeof params);

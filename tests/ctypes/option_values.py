@@ -44,6 +44,7 @@ FIELDS = {
     "br_max_pool": {"kernel_size": COUNTS, "stride": COUNTS, "padding": COUNTS, "dilation": COUNTS},
     "br_avg_pool": {"kernel_size": COUNTS, "stride": COUNTS, "padding": COUNTS, "divisor_override": COUNTS},
     "br_cross_entropy": {"ignore_index": COUNTS, "label_smoothing": REALS},
+    "br_linear_cross_entropy": {"label_smoothing": REALS},
     "br_triplet": {"margin": REALS, "p": REALS, "eps": REALS},
     "br_loader": {"batch_size": COUNTS, "num_workers": [-3, -1, 0], "prefetch_factor": COUNTS},
     "br_rnn": {"num_layers": COUNTS, "dropout": REALS, "proj_size": COUNTS},
@@ -68,7 +69,7 @@ DIFFERENT = {
     r"br_(max|avg)_pool\.stride 0": "the kernel's size, which is what PyTorch's None means",
     r"br_avg_pool\.divisor_override 0": "no divisor, which is what PyTorch's None means",
     r"br_multihead_attention\.dropout -.*": "has the effect of 0, though nn.Dropout refuses it",
-    r"br_cross_entropy\.label_smoothing -.*": "has the effect of 0",
+    r"br_(linear_)?cross_entropy\.label_smoothing -.*": "has the effect of 0",
 }
 
 
@@ -137,6 +138,7 @@ def theirs(struct, field, value):
         "br_max_pool": lambda: pool(nn.MaxPool2d),
         "br_avg_pool": lambda: pool(nn.AvgPool2d),
         "br_cross_entropy": lambda: run(nn.CrossEntropyLoss(**o), x[0], torch.tensor([1, 0, 5, 2])),
+        "br_linear_cross_entropy": lambda: run(nn.LinearCrossEntropyLoss(6, 6, **o), x[0], torch.tensor([1, 0, 5, 2])),
         "br_triplet": lambda: run(nn.TripletMarginLoss(**o), x[0], x[1], 2 * x[1]),
         "br_loader": load,
         "br_rnn": lambda: run(nn.LSTM(6, 4, **o), x),
@@ -269,6 +271,8 @@ class Library:
             "br_max_pool": lambda: run(br.br_f_max_pool2d(image, o, None)),
             "br_avg_pool": lambda: run(br.br_f_avg_pool2d(image, o)),
             "br_cross_entropy": lambda: run(br.br_cross_entropy(half(0), target(), o)),
+            "br_linear_cross_entropy": lambda: run(
+                br.br_linear_cross_entropy(half(0), br.br_ones(*self.sizes(6, 6), br.BR_F32), target(), o)),
             "br_triplet": lambda: run(br.br_triplet_margin_loss(half(0), half(1), br.br_mul_scalar(half(1), 2), o,
                                                                 br.BR_REDUCTION_MEAN)),
             "br_loader": load,

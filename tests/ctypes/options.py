@@ -41,6 +41,10 @@ MIRRORS = {
                  "padding": ("padding", PAIR),
                  "divisor_override": ("divisor_override", lambda d: 0)}),
     "br_cross_entropy": (["torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy"], {}),
+    "br_linear_cross_entropy": (["torch.nn.LinearCrossEntropyLoss", "torch.nn.functional.linear_cross_entropy"],
+                                {"ignore_index": ("ignore_index", lambda i: -100),  # None means -100
+                                 "chunked": ("options", bool),
+                                 "batch_chunk_size": ("options", lambda o: 0)}),
     "br_triplet": (["torch.nn.TripletMarginLoss", "torch.nn.functional.triplet_margin_loss"], {}),
     "br_loader": (["torch.utils.data.DataLoader"],
                   {"shuffle": ("shuffle", bool),
@@ -94,7 +98,7 @@ ABSENT = {
         dataset input target anchor positive negative in_channels out_channels num_features normalized_shape
         num_groups num_channels d_model nhead num_encoder_layers num_decoder_layers embed_dim num_heads text text_pair text_target
         text_pair_target vocab merges name mode input_size hidden_size kernel_size v return_indices
-        is_split_into_words reduction""",
+        is_split_into_words reduction in_features num_classes out_features linear_weight""",
     "deprecated by PyTorch": "size_average reduce only_inputs broadcast_buffers",
     "affect how something is computed, not the result": """foreach capturable differentiable fused vectorize strategy
         fast_mode is_grads_batched use_reentrant context_fn determinism_check debug early_stop

@@ -91,13 +91,17 @@ Test(gpt2, other_variants)
     br_scope_end(scope);
 }
 
-Test(gpt2, gradients_equal_transformers)
+/* Trains a step with the loss of all logits, or with that in chunks. */
+static void check_a_step(bool chunked)
 {
     br_scope *scope = br_scope_begin();
     br_gpt2_lm *model = load_recorded(GPT2 "/lm", NULL);
     br_gpt2_options o = *BR_OPTIONS(br_gpt2, .attention_mask = recorded("attention_mask"));
-    br_backward(br_causal_lm_loss(br_gpt2_lm_forward(model, recorded("input_ids"), &o),
-                                  recorded("labels")));
+    br_tensor *ids = recorded("input_ids"), *labels = recorded("labels");
+    br_tensor *loss = chunked ? br_gpt2_lm_loss(model, ids, labels, &o)
+                              : br_causal_lm_loss(br_gpt2_lm_forward(model, ids, &o), labels);
+    check_close(br_item(loss), br_item(recorded("loss")), TOLERANCE);
+    br_backward(loss);
     br_named_list *list = br_parameters(br_base(model));
     cr_assert_eq(list->count, 28);
     for (int64_t i = 0; i < list->count; i++) {
@@ -108,6 +112,12 @@ Test(gpt2, gradients_equal_transformers)
     br_named_list_free(list);
     br_module_free(model);
     br_scope_end(scope);
+}
+
+Test(gpt2, gradients_equal_transformers)
+{
+    check_a_step(false);
+    check_a_step(true);
 }
 
 /* ---- Loading --------------------------------------------------------------------------------- */
@@ -348,6 +358,11 @@ Test(gpt2, bad_inputs)
     cr_assert_null(hidden[LAYERS]);
     check_fails(br_gpt2_lm_forward(NULL, good, NULL), "NULL");
     check_fails(br_causal_lm_loss(br_zeros(BR_SHAPE(2, 4, 9), BR_F32), wide), "labels [2, 7]");
+    check_fails(br_gpt2_lm_loss(model, good, wide, NULL),
+                "labels [2, 7] must have the shape of input_ids, [2, 4]");
+    check_fails(br_gpt2_lm_loss(model, good, NULL, NULL), "labels");
+    check_fails(br_gpt2_lm_loss(model, wide, wide, NULL), "exceed the model's 6 positions");
+    check_fails(br_gpt2_lm_loss(NULL, good, good, NULL), "NULL");
     br_module_free(model);
     br_scope_end(scope);
 }
@@ -365,6 +380,7 @@ static bool train_a_step(void)
     br_gpt2_options o = *BR_OPTIONS(br_gpt2, .attention_mask = br_ne_scalar(ids(), 0),
                                     .hidden_states = hidden, .attentions = attentions);
     br_backward(br_causal_lm_loss(br_gpt2_lm_forward(model, ids(), &o), ids()));
+    br_backward(br_gpt2_lm_loss(model, ids(), ids(), &o));
     bool ok = br_optim_step(adam);
     br_optim_free(adam);
     br_module_free(model);

@@ -65,6 +65,69 @@ Test(loss_modules, equal_the_functions)
     br_scope_end(scope);
 }
 
+/* The module equals the function of its layer's parameters, also if they are parametrized. */
+Test(loss_modules, linear_cross_entropy)
+{
+    br_scope *scope = br_scope_begin();
+    make_inputs();
+    br_linear_cross_entropy_loss *loss = br_linear_cross_entropy_loss_new(
+        4, 4, BR_SCALAR, true,
+        BR_OPTIONS(br_linear_cross_entropy, .weight = weight, .reduction = BR_REDUCTION_SUM,
+                   .chunked = true));
+    br_tensor *got = br_linear_cross_entropy_loss_forward(loss, x, classes);
+    br_linear_cross_entropy_options o =
+        *BR_OPTIONS(br_linear_cross_entropy, .linear_bias = loss->linear->bias, .weight = weight,
+                    .reduction = BR_REDUCTION_SUM, .chunked = true);
+    cr_assert(br_equal(got, br_linear_cross_entropy(x, loss->linear->weight, classes, &o)));
+    br_named_list *state = br_state_dict(br_base(loss));
+    cr_assert_eq(state->count, 3);
+    cr_assert_str_eq(state->items[0].name, "weight");
+    cr_assert_str_eq(state->items[1].name, "linear.weight");
+    cr_assert_str_eq(state->items[2].name, "linear.bias");
+    br_named_list_free(state);
+    br_weight_norm(br_base(loss->linear), "weight", &loss->linear->weight, 0);
+    check_close(br_item(br_linear_cross_entropy_loss_forward(loss, x, classes)), br_item(got),
+                1e-5);
+    br_module_free(loss);
+    loss = br_linear_cross_entropy_loss_new(4, 3, BR_SHAPE(2, 5), false, NULL);
+    check_shape(loss->linear->weight, BR_SHAPE(30, 4));
+    br_tensor *targets = br_ones(BR_SHAPE(3, 2, 5), BR_I64);
+    br_tensor *wide = br_reshape(loss->linear->weight, BR_SHAPE(3, 2, 5, 4));
+    cr_assert(br_equal(br_linear_cross_entropy_loss_forward(loss, x, targets),
+                       br_linear_cross_entropy(x, wide, targets, NULL)));
+    check_fails(br_linear_cross_entropy_loss_forward(loss, x, classes), "target [3] for input");
+    br_module_free(loss);
+    br_scope_end(scope);
+}
+
+static void check_refused(br_linear_cross_entropy_loss *loss, const char *message)
+{
+    check_fails(NULL, message);
+    check_fails(br_linear_cross_entropy_loss_forward(loss, x, classes), "constructor failed");
+    br_module_free(loss);
+}
+
+Test(loss_modules, linear_cross_entropy_refuses)
+{
+    br_scope *scope = br_scope_begin();
+    make_inputs();
+    check_refused(br_linear_cross_entropy_loss_new(-1, 4, BR_SCALAR, true, NULL),
+                  "in_features is -1");
+    check_refused(br_linear_cross_entropy_loss_new(4, -4, BR_SCALAR, true, NULL),
+                  "num_classes is -4");
+    check_refused(br_linear_cross_entropy_loss_new(4, 4, BR_SHAPE(-2), true, NULL),
+                  "out_features is -2");
+    check_refused(br_linear_cross_entropy_loss_new(4, 4, 2, NULL, true, NULL),
+                  "out_features has 0 dimensions");
+    check_refused(br_linear_cross_entropy_loss_new(4, INT64_MAX, BR_SHAPE(2), true, NULL),
+                  "too large");
+    check_refused(
+        br_linear_cross_entropy_loss_new(
+            4, 4, BR_SCALAR, true, BR_OPTIONS(br_linear_cross_entropy, .linear_bias = weight)),
+        "linear_bias must be NULL");
+    br_scope_end(scope);
+}
+
 /* Weights are in the state dict, are converted with the module, and outlive their scope. */
 Test(loss_modules, hold_their_weights)
 {

@@ -332,6 +332,20 @@ def in_brackets(index):
     return ", ".join(words), tensors
 
 
+def without_objects(kwargs):
+    """Returns keyword arguments with the fields of linear_cross_entropy's options instead of the object."""
+    options = kwargs.get("options")
+    if options is None:
+        return kwargs
+    return {k: v for k, v in kwargs.items() if k != "options"} | {
+        "chunked": True, "batch_chunk_size": options.batch_chunk_size or 0}
+
+
+def has_second(op, call):
+    """Returns whether PyTorch computes the second gradients of the call: those of its chunked loss are missing."""
+    return op.supports_gradgrad and "options" not in call["kwargs"]
+
+
 def has_ties(op, call):
     """Returns whether the call selects among equal elements, so that the indices in its second result are undefined."""
     return op.name == "topk" and call["args"][0].unique().numel() < call["args"][0].numel()
@@ -384,7 +398,7 @@ class File:
         if self.op.name == "__getitem__":
             args = [args[0], *in_brackets(args[1])]
         return {"args": [self.value(v) for v in args],
-                "kwargs": {k: self.value(v) for k, v in call["kwargs"].items()}}
+                "kwargs": {k: self.value(v) for k, v in without_objects(call["kwargs"]).items()}}
 
     def outcome(self, sample, call, seed, second):
         """Runs the call, and stores the results in the sample and the gradients with their tensors."""
@@ -439,7 +453,7 @@ class File:
                 self.must_be_refused(call)
                 sample["error"] = True
             else:
-                second = dtype == torch.float64 and self.op.supports_gradgrad
+                second = dtype == torch.float64 and has_second(self.op, call)
                 self.outcome(sample, call, seed, second)
         except Skip as skip:
             if error:

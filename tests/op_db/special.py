@@ -82,7 +82,7 @@ def sample_of(file, call, values):
     try:
         point = record.settled(file.op, placed(call, values))
         sample |= file.call(point)
-        second = file.op.supports_gradgrad and file.op.name not in NO_SECOND
+        second = record.has_second(file.op, point) and file.op.name not in NO_SECOND
         file.outcome(sample, point, number, second)
         return sample
     except (RuntimeError, ValueError, record.Skip):

@@ -2,7 +2,7 @@
 #ifndef BRASA_NN_LOSSES_H
 #define BRASA_NN_LOSSES_H
 
-#include <brasa/nn/module.h>
+#include <brasa/nn/layers.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,6 +40,25 @@ BR_API br_loss *br_triplet_margin_loss_new(const br_triplet_options *options,
 /* Computes the loss from the inputs of the loss function: br_loss_forward(loss, BR_INPUTS(input,
  * target)). */
 BR_API br_tensor *br_loss_forward(br_loss *self, int n, br_tensor *const *inputs);
+
+/* nn.LinearCrossEntropyLoss: a linear layer, and the cross entropy of its scores. */
+typedef struct br_linear_cross_entropy_loss {
+    br_module base;
+    br_linear *linear; /* its outputs are the scores [num_classes, out_features...], flattened */
+    br_tensor *weight; /* of the classes: a buffer, or NULL */
+    int ndim;          /* dimensions of the scores of a row, of these sizes */
+    int64_t sizes[BR_MAX_DIMS];
+    br_linear_cross_entropy_options options; /* its tensors are the fields above */
+} br_linear_cross_entropy_loss;
+/* Creates the module. out_features may have no dimensions (BR_SCALAR, PyTorch's default); `bias`
+ * adds a bias to the scores (PyTorch's default is false), so options->linear_bias must be NULL.
+ * `options` may be NULL. */
+BR_API br_linear_cross_entropy_loss *br_linear_cross_entropy_loss_new(
+    int64_t in_features, int64_t num_classes, int ndim, const int64_t *out_features, bool bias,
+    const br_linear_cross_entropy_options *options);
+/* Returns br_linear_cross_entropy() of the input, the layer's weight and bias, and the target. */
+BR_API br_tensor *br_linear_cross_entropy_loss_forward(br_linear_cross_entropy_loss *self,
+                                                       br_tensor *input, br_tensor *target);
 
 #ifdef __cplusplus
 }

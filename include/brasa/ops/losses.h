@@ -1,5 +1,5 @@
 /* brasa/ops/losses.h - losses of torch.nn.functional; part of brasa/ops.h. They are implemented in
- * ops/loss/cross_entropy.c, nll.c, distance.c and margin.c. */
+ * ops/loss/cross_entropy.c, linear_cross_entropy.c, nll.c, distance.c and margin.c. */
 #ifndef BRASA_OPS_LOSSES_H
 #define BRASA_OPS_LOSSES_H
 
@@ -29,14 +29,46 @@ BR_API br_cross_entropy_options br_cross_entropy_defaults(void);
 
 /* Returns -log softmax(input)[target] for class scores input [n, c], [c] or [n, c, d1, ...] and
  * target (i64) [n], [] or [n, d1, ...]. Alternatively target has the input's dtype and shape and
- * holds the probabilities of the classes. With class targets, the mean divides by the sum of the
- * weights of the targets that are not ignored; it is NaN if all targets are ignored, as in PyTorch.
- * `options` may be NULL. */
+ * holds the probabilities of the classes; ignore_index must then be negative. With class targets,
+ * the mean divides by the sum of the weights of the targets that are not ignored; it is NaN if all
+ * targets are ignored, as in PyTorch. `options` may be NULL. */
 BR_API br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
                                    const br_cross_entropy_options *options);
-/* The same for an input of log-probabilities: -input[target]. label_smoothing must be 0. */
+/* The same as br_cross_entropy() for an input of log-probabilities: -input[target]. label_smoothing
+ * must be 0. */
 BR_API br_tensor *br_nll_loss(br_tensor *input, br_tensor *target,
                               const br_cross_entropy_options *options);
+
+typedef struct br_linear_cross_entropy_options {
+    size_t struct_size;
+    br_tensor *linear_bias; /* added to the scores; NULL: none */
+    br_reduction reduction;
+    int64_t ignore_index;   /* targets with this value are ignored */
+    br_tensor *weight;      /* [classes], the weight of each class; NULL: 1 */
+    double label_smoothing; /* this fraction of each target is spread over all classes */
+    /* Compute the scores for some of the rows at a time, and never hold all of them. */
+    bool chunked;
+    int64_t batch_chunk_size; /* rows of a chunk; 0: chosen from the number of classes */
+} br_linear_cross_entropy_options;
+#define br_linear_cross_entropy_default_fields \
+    .struct_size = sizeof(br_linear_cross_entropy_options), .ignore_index = -100
+BR_API br_linear_cross_entropy_options br_linear_cross_entropy_defaults(void);
+/* Returns br_cross_entropy() of the scores input linear_weight^T + linear_bias, for input [n,
+ * in_features] or [in_features] and linear_weight [classes, in_features] or [classes, d1, ...,
+ * in_features]. linear_bias has the sizes of linear_weight without the last; the target has those
+ * that br_cross_entropy() requires for scores [n, classes, d1, ...] or [classes].
+ *
+ * In a language model the scores need far more memory than anything else. With `chunked`, all rows
+ * together need that of one chunk. A mean or a sum then takes as long as without chunks: its
+ * gradients are computed with the loss, and backward multiplies them by that of the loss. With
+ * BR_REDUCTION_NONE backward computes the scores again. Results differ from those without chunks by
+ * rounding only, because gradients are summed chunk by chunk. Second derivatives are computed from
+ * all scores at once. So is the loss itself, whatever `chunked` is, if the target holds
+ * probabilities, linear_weight has more than two dimensions, or `weight` requires grad. `options`
+ * may be NULL. */
+BR_API br_tensor *br_linear_cross_entropy(br_tensor *input, br_tensor *linear_weight,
+                                          br_tensor *target,
+                                          const br_linear_cross_entropy_options *options);
 
 /* Return elementwise losses of d = input - target: d^2, |d|, and |d| < beta ? d^2 / (2 beta) : |d|
  * - beta / 2 (PyTorch's default beta is 1). Both tensors may require grad. If their shapes differ

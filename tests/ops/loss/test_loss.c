@@ -116,6 +116,9 @@ Test(loss, errors)
                 "target 3 at position [1, 2] is outside 0 .. 2 and is not ignore_index -100");
     br_data_i64(t)[6] = -1;
     check_fails(br_cross_entropy(x, t, NULL), "target -1 at position [1, 2]");
+    check_fails(
+        br_cross_entropy(x, br_zeros_like(x), BR_OPTIONS(br_cross_entropy, .ignore_index = 0)),
+        "ignore_index is 0, but the target holds probabilities");
 }
 
 static br_tensor *large(int threads, br_tensor **dx)
