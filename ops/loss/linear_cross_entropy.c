@@ -204,8 +204,8 @@ static const br_op linear_cross_entropy_op = { .name = op, .backward = backward 
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-/* Creates the gradients that forward computes: those of operands that require grad, if
- * the losses are reduced. */
+/* Creates the gradients that forward computes: those of operands that require grad, if the losses
+ * are reduced. */
 static operands new_gradients(const operands *o, br_reduction reduction)
 {
     operands gradients = { 0 };
