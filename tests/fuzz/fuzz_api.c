@@ -102,6 +102,17 @@ static br_tensor *checkpointed(void)
     return br_activation_checkpoint(composed, NULL, 2, inputs, NULL);
 }
 
+/* Its forward computes gradients, which backward overwrites or keeps. */
+static br_tensor *chunked_loss(void)
+{
+    br_tensor *x = T, *weight = T;
+    br_tensor *target = x && br_ndim(x) == 2 ? br_zeros(BR_SHAPE(br_size(x, 0)), BR_I64) : T;
+    return br_linear_cross_entropy(x, weight, target,
+                                   BR_OPTIONS(br_linear_cross_entropy,
+                                              .reduction = B ? BR_REDUCTION_SUM : BR_REDUCTION_NONE,
+                                              .chunked = true, .batch_chunk_size = byte() % 3));
+}
+
 #define OPERATIONS(X)                                             \
     X(new_tensor, new_tensor())                                   \
     X(new_ramp, new_ramp())                                       \
@@ -148,6 +159,7 @@ static br_tensor *checkpointed(void)
     X(where, br_where(T, T, T))                                   \
     X(masked_fill, br_masked_fill(T, T, S))                       \
     X(cross_entropy, br_cross_entropy(T, T, NULL))                \
+    X(chunked_loss, chunked_loss())                               \
     X(cat, br_cat(2, (br_tensor *[]){ T, T }, I))                 \
     X(stack, br_stack(2, (br_tensor *[]){ T, T }, I))             \
     X(index_select, br_index_select(T, I, T))                     \
