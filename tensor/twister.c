@@ -14,7 +14,7 @@ enum { WORDS = BR__TWISTER_WORDS, SHIFT = 397, REST = WORDS - SHIFT };
 
 #if defined(__x86_64__)
 #    define AVX2_BUILD   __attribute__((target("avx2")))
-#    define AVX512_BUILD __attribute__((target("avx512f,prefer-vector-width=512")))
+#    define AVX512_BUILD __attribute__((target("avx512f")))
 #else
 #    define AVX2_BUILD
 #    define AVX512_BUILD
