@@ -49,8 +49,9 @@ static void run_guard(br_meta *meta)
     br_autograd *a = (br_autograd *)(void *)t->meta;
     if (a)
         a->guarded = false;
-    if (a && a->grad)
-        end_history(a->grad);
+    /* A gradient may have a gradient, whose history leads to the same leaf. */
+    for (br_tensor *grad = a ? a->grad : NULL; grad; grad = br_grad_of(grad))
+        end_history(grad);
     if (t->is_grad)
         end_history(t);
     br_release(t);

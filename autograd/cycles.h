@@ -4,9 +4,9 @@
 
 #include "autograd/tape.h"
 
-/* Ends the history of t's gradient, and of t if t is a gradient, when the parent of `scope` closes,
- * or the innermost scope if `scope` is NULL. Returns false and sets an error if allocation fails.
- */
+/* Ends the histories of t's gradient, of that one's gradient and so on, and of t if t is a
+ * gradient, when the parent of `scope` closes, or the innermost scope if `scope` is NULL. Returns
+ * false and sets an error if allocation fails. */
 bool br__end_history_with(br_scope *scope, br_tensor *t);
 /* Returns true if the node marks a history that has ended. */
 bool br__history_ended(const br_node *node);

@@ -114,8 +114,12 @@ bool br_set_grad(br_tensor *t, br_tensor *grad)
     if (grad->base)
         grad->base->is_grad = true;
     br_release(old);
-    bool circle = br_is_leaf(t) && !br_is_leaf(grad);
-    return !circle || br__end_history_with(NULL, t);
+    if (br_is_leaf(grad))
+        return true;
+    if (br_is_leaf(t))
+        return br__end_history_with(NULL, t);
+    /* t may be a leaf's gradient, whose history has ended: that of grad must end, too. */
+    return !t->is_grad || br__end_history_with(NULL, grad);
 }
 
 br_tensor *br_detach(br_tensor *t)

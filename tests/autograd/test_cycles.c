@@ -76,6 +76,29 @@ Test(cycles, set_grad_with_a_history)
     br_scope_end(scope);
 }
 
+/* A leaf's gradient has a gradient whose history leads to the leaf: set before the leaf's, after
+ * it, and after the history of the leaf's gradient has ended. */
+Test(cycles, gradient_of_a_gradient_with_a_history)
+{
+    for (int order = 0; order < 3; order++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x = leaf(), *inner, *y;
+        br_scope *inside = br_scope_begin();
+        y = br_scope_return(inside, br_exp(x));
+        inner = br_scope_return(inside, br_tanh(x));
+        cr_assert(order > 0 || br_set_grad(y, inner));
+        cr_assert(br_set_grad(x, y));
+        cr_assert(order != 1 || br_set_grad(y, inner));
+        br_scope_end(inside);
+        cr_assert(order != 2 || br_set_grad(y, inner));
+        cr_assert_eq(br_grad_of(br_grad_of(x)), inner);
+        br_scope_end(scope);
+    }
+    br_tensor *x = leaf(), *y = br_exp(x); /* outside every scope */
+    cr_assert(br_set_grad(x, y) && br_set_grad(y, br_tanh(x)));
+    br_thread_cleanup();
+}
+
 Test(cycles, set_grad_with_a_view)
 {
     br_scope *scope = br_scope_begin();
