@@ -198,27 +198,19 @@ br_linear_cross_entropy_loss *br_linear_cross_entropy_loss_new(
     return self;
 }
 
-/* Returns a parameter of the layer, or its value if it is parametrized. */
-static br_tensor *current(br_linear *linear, const char *name, br_tensor *parameter)
-{
-    return br_is_parametrized(br_base(linear), name) ? br_parametrized_value(br_base(linear), name)
-                                                     : parameter;
-}
-
 br_tensor *br_linear_cross_entropy_loss_forward(br_linear_cross_entropy_loss *self,
                                                 br_tensor *input, br_tensor *target)
 {
     br_enter(self);
-    br_linear *linear = self->linear;
+    br_module *linear = br_base(self->linear);
     int64_t sizes[BR_MAX_DIMS];
     memcpy(sizes, self->sizes, sizeof sizes);
-    sizes[self->ndim] = linear->in_features;
+    sizes[self->ndim] = self->linear->in_features;
     br_linear_cross_entropy_options o = self->options;
     o.weight = self->weight;
-    br_tensor *bias = current(linear, "bias", linear->bias);
-    br_tensor *weight = current(linear, "weight", linear->weight);
-    o.linear_bias = bias ? br_reshape(bias, self->ndim, sizes) : NULL;
-    weight = br_reshape(weight, self->ndim + 1, sizes);
+    if (self->linear->bias || br_is_parametrized(linear, "bias"))
+        o.linear_bias = br_reshape(br__current_value(linear, "bias"), self->ndim, sizes);
+    br_tensor *weight = br_reshape(br__current_value(linear, "weight"), self->ndim + 1, sizes);
     return br_leave(self, br_linear_cross_entropy(input, weight, target, &o));
 }
 

@@ -83,6 +83,9 @@ bool br__layer_size(const char *op, const char *name, int64_t size, int64_t mini
  * on the result. Hooks may replace both tensors. Return false after an error. */
 bool br__run_forward_pre_hooks(br_module_state *state, br_tensor **input);
 bool br__run_forward_hooks(br_module_state *state, br_tensor **result);
+/* Returns the parameter of that name, or its value if it is parametrized. The result belongs to the
+ * innermost scope or to the module. */
+br_tensor *br__current_value(br_module *module, const char *name);
 /* Compute a module's parametrized parameters when a forward begins, and drop them when it ends. */
 bool br__parametrized_begin(br_module_state *state);
 void br__parametrized_end(br_module_state *state);

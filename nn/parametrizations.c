@@ -18,14 +18,6 @@ static int64_t dim_of(const char *op, const br_tensor *t, int64_t dim)
     return -1;
 }
 
-/* Returns the tensor of that name, or its value if it is parametrized. The result belongs to the
- * innermost scope or to the module. */
-static br_tensor *value_of(br_module *module, const char *name)
-{
-    return br_is_parametrized(module, name) ? br_parametrized_value(module, name)
-                                            : br_module_get(module, name);
-}
-
 /* ---- Weight norm ----------------------------------------------------------------------------- */
 
 typedef struct weight_norm {
@@ -68,7 +60,7 @@ static bool invert_weight_norm(void *module, br_tensor *value, br_tensor **origi
 bool br_weight_norm(br_module *module, const char *name, br_tensor **field, int64_t dim)
 {
     br_scope *scope = br_no_grad_begin();
-    br_tensor *t = value_of(module, name);
+    br_tensor *t = br__current_value(module, name);
     bool ok = t && (dim == -1 || (dim = dim_of("weight_norm", t, dim)) >= 0);
     if (ok) {
         weight_norm *self = br_module_create(sizeof(weight_norm), "_WeightNorm");
@@ -174,7 +166,7 @@ bool br_spectral_norm(br_module *module, const char *name, br_tensor **field,
 {
     br_scope *scope = br_no_grad_begin();
     br_spectral_norm_options o = *BR_OPTIONS_OF("spectral_norm", br_spectral_norm, options);
-    br_tensor *t = value_of(module, name);
+    br_tensor *t = br__current_value(module, name);
     bool ok = t && br__floating("spectral_norm", name, t) && good_spectral(&o, module, t);
     if (ok) {
         spectral_norm *self =

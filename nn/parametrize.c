@@ -124,6 +124,12 @@ br_tensor *br_parametrized_value(br_module *module, const char *name)
     return p ? compute(p->list) : NULL;
 }
 
+br_tensor *br__current_value(br_module *module, const char *name)
+{
+    return br_is_parametrized(module, name) ? br_parametrized_value(module, name)
+                                            : br_module_get(module, name);
+}
+
 /* ---- Registering: checks --------------------------------------------------------------------- */
 
 static bool same_kind(const char *what, const br_tensor *value, const br_tensor *computed)
