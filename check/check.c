@@ -5,6 +5,8 @@
 #include "check/check_internal.h"
 #include "io/json.h"
 #include "nn/nn_internal.h"
+#include "ops/kernels/gemm/gemm_precision.h"
+#include "ops/kernels/kernels.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -154,13 +156,15 @@ static void compare_within(br_check *check, const char *name, br_tensor *got, br
 }
 
 /* Returns the factor of the file's tolerance, which is meant for f32. Rounding the operands of
- * products to bf16 makes errors up to 2^16 times as large as rounding to f32; those of large
- * products, which alone are rounded, mostly cancel. */
+ * products to bf16 makes errors up to 2^16 times as large as rounding to f32, and splitting them
+ * into two bf16 numbers up to 2^8 times; those of large products, which alone are rounded, mostly
+ * cancel. */
 static double tolerance_factor(void)
 {
-    const bool rounds = strcmp(br_get_float32_matmul_precision(), "medium") == 0 &&
-                        strcmp(br_get_float32_matmul_unit(), "f32") != 0;
-    return rounds ? 4096 : 1;
+    const br_matmul_precision precision = br__matmul_precision();
+    if (precision == BR_MATMUL_HIGHEST || !br__gemm_bf16_kernels(precision == BR_MATMUL_HIGH))
+        return 1;
+    return precision == BR_MATMUL_HIGH ? 16 : 4096;
 }
 
 void br__check_compare(br_check *check, const char *name, br_tensor *got)

@@ -90,11 +90,19 @@ bool ranks_agree(const ranks *r, const char *what, uint64_t value)
     return !br_failed();
 }
 
+/* Returns the unit that computes large products. Only AMX makes precision "high" faster. */
+static const char *product_unit(void)
+{
+    const char *precision = br_get_float32_matmul_precision();
+    if (strcmp(precision, "highest") == 0)
+        return "f32";
+    const char *unit = br_get_float32_matmul_unit();
+    return strcmp(precision, "medium") == 0 || strcmp(unit, "amx") == 0 ? unit : "f32";
+}
+
 bool ranks_round_alike(const ranks *r)
 {
-    const bool rounds = strcmp(br_get_float32_matmul_precision(), "medium") == 0;
-    const char *cpu = br_get_cpu_capability();
-    const char *unit = rounds ? br_get_float32_matmul_unit() : "f32";
+    const char *cpu = br_get_cpu_capability(), *unit = product_unit();
     return ranks_agree(r, "another instruction set", XXH3_64bits(cpu, strlen(cpu))) &&
            ranks_agree(r, "another unit for bf16", XXH3_64bits(unit, strlen(unit)));
 }

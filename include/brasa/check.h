@@ -41,9 +41,9 @@ typedef struct br_check_result {
 /* Loads the file's parameters into the module, runs it, and compares everything that the file has.
  * `module` is a pointer to a module's struct, or NULL if `forward` needs no parameters; it is
  * trained if the file has steps of training. Returns false and sets an error if the file cannot be
- * read, or if only one of the file and the module has a tensor. Where
- * br_set_float32_matmul_precision("medium") rounds products to bf16, the tolerance is 4096 times
- * the file's. */
+ * read, or if only one of the file and the module has a tensor. Where products are computed from
+ * bf16 numbers (br_set_float32_matmul_precision()), the tolerance is 4096 times the file's with
+ * precision "medium", and 16 times with "high". */
 BR_API bool br_check_file(const char *path, void *module, br_check_forward_fn forward,
                           br_check_result *result);
 

@@ -244,8 +244,11 @@ BR_API const char *br_get_cpu_capability(void);
  * tensors do not depend on it.
  *
  *   highest  f32.
- *   high     f32. PyTorch's meaning is the sum of three products of bf16 numbers where that is
- *            faster than f32. It is not with AVX512-BF16.
+ *   high     With AMX both operands are split into two bf16 numbers each, the nearest and the
+ *            remainder, and three products of these are summed in f32. The error is less than a
+ *            30th of that of "medium". Values beyond bf16's largest become infinite; remainders
+ *            that are denormal numbers are lost. With AVX512-BF16 that would be slower than f32, so
+ *            products are computed in f32, and so is attention.
  *   medium   Both operands are rounded to bf16, which has 8 significant bits: to the nearest,
  *            ties to even. Values beyond bf16's largest become infinite, NaN stays NaN, and
  *            denormal numbers are flushed to 0, as in all matrix products. Products are summed in
@@ -260,10 +263,10 @@ BR_API bool br_set_float32_matmul_precision(const char *precision);
 BR_API const char *br_get_float32_matmul_precision(void);
 /* Returns the unit that computes products of precision "medium": "amx", "avx512_bf16", or "f32" if
  * the processor has no such unit or BRASA_CPU_CAPABILITY does not allow it. On a processor with AMX
- * the first call, or the first product of precision "medium", asks the operating system for
- * permission to use it. If that is refused, the unit is "avx512_bf16". Linux refuses if a thread
- * has a signal stack (sigaltstack) too small for AMX's 8 KiB of registers, and after it has given
- * the permission, it accepts no such stack. */
+ * the first call, or the first product of precision "medium" or "high", asks the operating system
+ * for permission to use it. If that is refused, the unit is "avx512_bf16". Linux refuses if a
+ * thread has a signal stack (sigaltstack) too small for AMX's 8 KiB of registers, and after it has
+ * given the permission, it accepts no such stack. */
 BR_API const char *br_get_float32_matmul_unit(void);
 
 /* ---- Creating tensors ---------------------------------------------------------------------- */

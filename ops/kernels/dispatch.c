@@ -18,7 +18,7 @@
 #ifdef __x86_64__
 TABLES(avx512)
 TABLES(avx2)
-extern const br_gemm_kernels br__gemm_amx, br__gemm_avx512_bf16;
+extern const br_gemm_kernels br__gemm_amx, br__gemm_amx_high, br__gemm_avx512_bf16;
 extern const br_attention_kernels br__attention_avx512_bf16;
 #endif
 TABLES(baseline)
@@ -29,16 +29,16 @@ static const struct variant {
     br_cpu cpu;                            /* the level of the processor that it needs */
     const br_kernels *kernels[2];          /* for f32 and f64 */
     const br_gemm_kernels *gemm[2];        /* likewise */
-    const br_gemm_kernels *bf16;           /* for f32 operands that are rounded to bf16, or NULL */
-    const br_attention_kernels *attention; /* likewise */
+    const br_gemm_kernels *bf16[2];        /* for precisions "medium" and "high", or NULL */
+    const br_attention_kernels *attention; /* for "medium", or NULL */
     bool (*is_permitted)(void);            /* asks for permission to use `bf16`, or NULL */
 } variants[] = {
 #ifdef BR_HAS_AMX
-    { "amx", BR_CPU_AMX, TABLES_OF(avx512), .bf16 = &br__gemm_amx, .is_permitted = br__permits_amx,
-      .attention = &br__attention_avx512_bf16 },
+    { "amx", BR_CPU_AMX, TABLES_OF(avx512), .bf16 = { &br__gemm_amx, &br__gemm_amx_high },
+      .attention = &br__attention_avx512_bf16, .is_permitted = br__permits_amx },
 #endif
 #ifdef __x86_64__
-    { "avx512_bf16", BR_CPU_AVX512_BF16, TABLES_OF(avx512), .bf16 = &br__gemm_avx512_bf16,
+    { "avx512_bf16", BR_CPU_AVX512_BF16, TABLES_OF(avx512), .bf16 = { &br__gemm_avx512_bf16, NULL },
       .attention = &br__attention_avx512_bf16 },
     { "avx512", BR_CPU_AVX512, TABLES_OF(avx512) },
     { "avx2", BR_CPU_AVX2, TABLES_OF(avx2) },
@@ -132,14 +132,15 @@ const br_gemm_kernels *br__gemm_kernels(bool is_double)
     return chosen_variant()->gemm[is_double];
 }
 
-static _Atomic(const br_gemm_kernels *) forced_bf16;
+static _Atomic(const br_gemm_kernels *) forced_bf16[2];
 
 /* Asks for permission only when the kernels are needed, because a process that has it can no longer
  * set small signal stacks. */
-const br_gemm_kernels *br__gemm_bf16_kernels(void)
+const br_gemm_kernels *br__gemm_bf16_kernels(bool is_split)
 {
-    const br_gemm_kernels *forced = atomic_load_explicit(&forced_bf16, memory_order_relaxed);
-    return forced ? forced : variants[permitted((int)(chosen_variant() - variants))].bf16;
+    const br_gemm_kernels *forced =
+        atomic_load_explicit(&forced_bf16[is_split], memory_order_relaxed);
+    return forced ? forced : variants[permitted((int)(chosen_variant() - variants))].bf16[is_split];
 }
 
 const br_attention_kernels *br__attention_bf16_kernels(void)
@@ -147,9 +148,10 @@ const br_attention_kernels *br__attention_bf16_kernels(void)
     return chosen_variant()->attention;
 }
 
-void br__force_bf16_kernels(const br_gemm_kernels *kernels)
+void br__force_bf16_kernels(const br_gemm_kernels *medium, const br_gemm_kernels *high)
 {
-    atomic_store_explicit(&forced_bf16, kernels, memory_order_relaxed);
+    atomic_store_explicit(&forced_bf16[false], medium, memory_order_relaxed);
+    atomic_store_explicit(&forced_bf16[true], high, memory_order_relaxed);
 }
 
 const char *br_get_cpu_capability(void)

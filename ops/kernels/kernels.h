@@ -436,18 +436,19 @@ typedef struct br_kernels {
 /* Return the tables for f32 (is_double false) or f64. */
 const br_kernels *br__kernels(bool is_double);
 const br_gemm_kernels *br__gemm_kernels(bool is_double);
-/* Returns the table for f32 products whose operands are rounded to bf16, or NULL if no unit of this
+/* Returns the table for f32 products of precision "medium", whose operands are rounded to bf16, or
+ * "high" (is_split true), whose operands are split into two bf16 numbers; NULL if no unit of this
  * processor makes them faster than products in f32. */
-const br_gemm_kernels *br__gemm_bf16_kernels(void);
-/* The same for attention. */
+const br_gemm_kernels *br__gemm_bf16_kernels(bool is_split);
+/* The same for attention of precision "medium". */
 const br_attention_kernels *br__attention_bf16_kernels(void);
 extern const br_kernels br__kernels_i64, br__kernels_bool;
 
 /* For tests: selects the variant of that name from now on, or the best one if `name` is NULL.
  * Returns false if it cannot be used here. */
 bool br__force_kernels(const char *name);
-/* For tests: products rounded to bf16 use this table from now on, or that of the variant if
- * `kernels` is NULL. */
-void br__force_bf16_kernels(const br_gemm_kernels *kernels);
+/* For tests: products of precision "medium" and "high" use these tables from now on, or those of
+ * the variant where a table is NULL. */
+void br__force_bf16_kernels(const br_gemm_kernels *medium, const br_gemm_kernels *high);
 
 #endif

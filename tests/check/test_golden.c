@@ -2,6 +2,7 @@
 #include "check/golden/golden.h"
 #include "tests/io/files.h"
 #include "tests/models/models.h"
+#include "tests/ops/matmul/bf16_units.h"
 
 #include <stdlib.h>
 
@@ -126,10 +127,9 @@ Test(golden, bad_metadata_is_refused)
     check_fails(golden_check("/nonexistent/file", &result), "/nonexistent/file");
 }
 
-/* The tolerance depends on the precision, and only where a processor has a unit for bf16. */
-Test(golden, all_files_agree_with_precision_medium)
+static void check_precision(const char *precision)
 {
-    cr_assert(br_set_float32_matmul_precision("medium"));
+    cr_assert(br_set_float32_matmul_precision(precision));
     check_golden("*.safetensors", 67);
     check_golden("intended/*.safetensors", 11);
     br_check_result result;
@@ -137,4 +137,20 @@ Test(golden, all_files_agree_with_precision_medium)
     cr_assert(golden_check(files_path("altered"), &result), "%s", br_error_message());
     cr_assert_gt(result.excess, 1);
     br_set_float32_matmul_precision("highest");
+}
+
+/* The tolerance depends on the precision, and only where a processor has a unit for bf16. */
+Test(golden, all_files_agree_with_precision_medium)
+{
+    check_precision("medium");
+}
+
+/* With a unit that makes this precision faster, which may be an emulation. */
+Test(golden, all_files_agree_with_precision_high)
+{
+    FOR_EACH_UNIT(unit)
+    {
+        if (br__gemm_bf16_kernels(true))
+            check_precision("high");
+    }
 }

@@ -71,7 +71,8 @@ static void move(br_strided *x, int64_t elements, int64_t size)
 static const br_attention_kernels *kernels_for(const br_attention *a)
 {
     const br_attention_kernels *rounding = NULL;
-    if (!a->is_double && a->head.queries >= BF16_QUERIES && br__rounds_to_bf16())
+    if (!a->is_double && a->head.queries >= BF16_QUERIES &&
+        br__matmul_precision() == BR_MATMUL_MEDIUM)
         rounding = br__attention_bf16_kernels();
     return rounding ? rounding : &br__kernels(a->is_double)->attention;
 }

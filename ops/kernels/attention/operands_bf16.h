@@ -47,12 +47,13 @@ static void pack_panels(real *to, int64_t k, int64_t n, const real *b, int64_t b
     for (int64_t j = 0; j < n; j += TILE_COLUMNS, to += pairs_in(k) * TILE_COLUMNS) {
         const int64_t count = at_most(n - j, TILE_COLUMNS);
         if (scale == 1)
-            pack_panel_pairs(to, count, k, b + j * b_col, b_row, b_col);
+            pack_panel_pairs(NEAREST, to, count, k, b + j * b_col, b_row, b_col);
         for (int64_t p = 0; scale != 1 && p < k; p += COPIED_ROWS) {
             const int64_t rows = at_most(k - p, COPIED_ROWS);
             transpose(copy, TILE_COLUMNS, b + p * b_row + j * b_col, b_col, b_row, rows, count);
             FOR_VECTORS(real, i, rows * TILE_COLUMNS, copy[i] *= scale;)
-            pack_rows(to + p / 2 * TILE_COLUMNS, TILE_COLUMNS, count, rows, copy, TILE_COLUMNS);
+            pack_rows(NEAREST, to + p / 2 * TILE_COLUMNS, TILE_COLUMNS, count, rows, copy,
+                      TILE_COLUMNS);
         }
     }
 }

@@ -478,17 +478,22 @@ static bool run_small(const job *j)
     return true;
 }
 
-/* Returns whether to round the operands to bf16 if the precision allows it: if the processor has a
- * unit for it, and the product is large enough to outweigh rounding and packing. The choice depends
- * on sizes only, so that results do not depend on the number of threads. */
-static bool should_use_bf16(const br_gemm *g)
+/* Returns the kernels that compute the product from bf16 numbers, if the precision allows it, a
+ * unit of the processor is faster, and the product is large enough to outweigh rounding and
+ * packing; otherwise `exact`. The choice depends on sizes only, so that results do not depend on
+ * the number of threads. */
+static const br_gemm_kernels *kernels_for(const br_gemm *g, br_matmul_precision precision,
+                                          const br_gemm_kernels *exact)
 {
-    return g->m >= BF16_ROWS && work(g) >= BF16_WORK && br__gemm_bf16_kernels();
+    if (precision == BR_MATMUL_HIGHEST || g->m < BF16_ROWS || work(g) < BF16_WORK)
+        return exact;
+    const br_gemm_kernels *bf16 = br__gemm_bf16_kernels(precision == BR_MATMUL_HIGH);
+    return bf16 ? bf16 : exact;
 }
 
 static bool multiply(const br_gemm *g)
 {
-    const bool may_round = !g->is_double && br__rounds_to_bf16();
+    const br_matmul_precision precision = g->is_double ? BR_MATMUL_HIGHEST : br__matmul_precision();
     br_gemm row;
     if (g->n == 1 && g->c_row == 1 && !g->bias && !g->b_rows) {
         row = flipped(g); /* vectors run along the rows of C: a single column would waste them */
@@ -502,8 +507,8 @@ static bool multiply(const br_gemm *g)
         j.multiply = multiply_by_dots;
     else if (should_use_blis(j.kernels, g))
         j.multiply = multiply_by_blis;
-    else if (may_round && should_use_bf16(g))
-        j.kernels = br__gemm_bf16_kernels();
+    else
+        j.kernels = kernels_for(g, precision, j.kernels);
     return run_small(&j) || run(&j);
 }
 

@@ -27,7 +27,7 @@ static void multiply_packed(const br_gemm_block *g, real *panel, tile_out out,
 static void gemm_block(const br_gemm_block *g)
 {
     _Alignas(64) real panel[BR_GEMM_K * TILE_COLUMNS];
-    multiply_panels(g, panel, multiply_packed);
+    multiply_panels(g, panel, NULL, multiply_packed);
 }
 
 extern const br_gemm_kernels br__gemm_avx512_bf16;

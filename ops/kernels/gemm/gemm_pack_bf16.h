@@ -1,5 +1,5 @@
 /* ops/kernels/gemm/gemm_pack_bf16.h - rounds f32 operands to bf16 while packing them; part of
- * gemm_bf16.c, gemm_amx.c and attention_bf16.c.
+ * gemm_bf16.c, gemm_amx.c, gemm_amx_high.c and attention_bf16.c.
  *
  * Packed operands consist of pairs of bf16 numbers that are adjacent along k, (2 p, 2 p + 1). A
  * pair has 32 bits, so it takes the place of one f32 number in the layouts of gemm_pack.h, and
@@ -9,6 +9,8 @@
 
 #include "ops/kernels/gemm/gemm_operands.h"
 #include "ops/kernels/gemm/gemm_shuffle.h"
+
+#include <math.h>
 
 /* Returns the number of pairs in k numbers. */
 static inline int64_t pairs_in(int64_t k)
@@ -21,27 +23,47 @@ static inline int64_t at_most(int64_t n, int64_t limit)
     return n < limit ? n : limit;
 }
 
-/* Returns the bf16 numbers nearest to the lanes of `low` and then of `high`. */
-ALWAYS_INLINE vec round_lanes(vec low, vec high)
+/* An f32 number x can be split into two bf16 numbers, whose sum has at least 16 significant bits:
+ * the one nearest to x, and the one nearest to the remainder. */
+typedef enum bf16_part { NEAREST, REMAINDER } bf16_part;
+
+/* Returns x minus the nearest bf16 number, which is exact, or 0 where that is not finite: an
+ * infinite x has no remainder. */
+ALWAYS_INLINE vec remainder_of(vec x)
 {
+    const __m512 nearest = _mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)x)), 16));
+    const __mmask16 finite =
+        _mm512_cmp_ps_mask(_mm512_abs_ps(nearest), _mm512_set1_ps(INFINITY), _CMP_LT_OQ);
+    return (vec)_mm512_maskz_sub_ps(finite, (__m512)x, nearest);
+}
+
+/* Returns that part of the lanes of `low` and then of `high`, as bf16 numbers. `which` is a
+ * constant after inlining, here and below. */
+ALWAYS_INLINE vec round_lanes(bf16_part which, vec low, vec high)
+{
+    if (which == REMAINDER) {
+        low = remainder_of(low);
+        high = remainder_of(high);
+    }
     return (vec)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
 }
 
 /* ---- Rows of contiguous elements ------------------------------------------------------------- */
 
 /* Returns vectors of pairs: lane w is (even[w], odd[w]), rounded. */
-ALWAYS_INLINE vec pair_rows(vec even, vec odd)
+ALWAYS_INLINE vec pair_rows(bf16_part which, vec even, vec odd)
 {
     const __m512i order =
         _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
                          21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return (vec)_mm512_permutexvar_epi16(order, (__m512i)round_lanes(even, odd));
+    return (vec)_mm512_permutexvar_epi16(order, (__m512i)round_lanes(which, even, odd));
 }
 
 /* to[p * width + w] = pair (from[2 p * k_step + w], from[(2 p + 1) * k_step + w]) for w < count.
  * The other columns of `to` become 0. `width` is a constant after inlining. */
-ALWAYS_INLINE void pack_rows(real *to, int width, int64_t count, int64_t k, const real *from,
-                             int64_t k_step)
+ALWAYS_INLINE void pack_rows(bf16_part which, real *to, int width, int64_t count, int64_t k,
+                             const real *from, int64_t k_step)
 {
     for (int64_t p = 0; p < k; p += 2, from += 2 * k_step, to += width) {
         UNROLLED
@@ -51,7 +73,7 @@ ALWAYS_INLINE void pack_rows(real *to, int width, int64_t count, int64_t k, cons
             const vec even = load_masked(from + w, lanes);
             const vec odd =
                 load_masked(from + w + (p + 1 < k ? k_step : 0), p + 1 < k ? lanes : mask_of(0));
-            store_masked(to + w, pair_rows(even, odd),
+            store_masked(to + w, pair_rows(which, even, odd),
                          mask_of(width - w < VECTOR ? width - w : VECTOR));
         }
     }
@@ -70,7 +92,7 @@ ALWAYS_INLINE __m256 load_quad(const real *from, int64_t count)
 }
 
 /* Returns a vector whose quad g has the pairs of the first `count` numbers at row[g * QUAD] + p. */
-ALWAYS_INLINE vec load_pairs(const real *const *row, int64_t p, int64_t count)
+ALWAYS_INLINE vec load_pairs(bf16_part which, const real *const *row, int64_t p, int64_t count)
 {
     __m512 half[2];
     UNROLLED
@@ -78,13 +100,13 @@ ALWAYS_INLINE vec load_pairs(const real *const *row, int64_t p, int64_t count)
         half[h] =
             _mm512_insertf32x8(_mm512_castps256_ps512(load_quad(row[2 * h * QUAD] + p, count)),
                                load_quad(row[(2 * h + 1) * QUAD] + p, count), 1);
-    return round_lanes((vec)half[0], (vec)half[1]);
+    return round_lanes(which, (vec)half[0], (vec)half[1]);
 }
 
 /* Packs VECTOR_NUMBERS numbers of each of VECTOR rows, or, unless `whole`, the first `count` of
  * them. */
-ALWAYS_INLINE void pack_square(real *to, int width, vec_mask lanes, const real *const *row,
-                               bool whole, int64_t count)
+ALWAYS_INLINE void pack_square(bf16_part which, real *to, int width, vec_mask lanes,
+                               const real *const *row, bool whole, int64_t count)
 {
     UNROLLED
     for (int g = 0; g < QUADS; g++) {
@@ -94,7 +116,7 @@ ALWAYS_INLINE void pack_square(real *to, int width, vec_mask lanes, const real *
         vec v[QUAD];
         UNROLLED
         for (int i = 0; i < QUAD; i++)
-            v[i] = load_pairs(row + i, g * QUAD_NUMBERS,
+            v[i] = load_pairs(which, row + i, g * QUAD_NUMBERS,
                               whole ? QUAD_NUMBERS : at_most(left, QUAD_NUMBERS));
         transpose_groups(v);
         UNROLLED
@@ -107,7 +129,7 @@ ALWAYS_INLINE void pack_square(real *to, int width, vec_mask lanes, const real *
 /* to[p * width + w] = pair (from[w * step + 2 p], from[w * step + 2 p + 1]) for w < count. The
  * other columns of `to` become copies of the last one, or stay as they are. `width` is a constant
  * after inlining. */
-ALWAYS_INLINE void pack_column_pairs(real *to, int width, int64_t count, int64_t k,
+ALWAYS_INLINE void pack_column_pairs(bf16_part which, real *to, int width, int64_t count, int64_t k,
                                      const real *from, int64_t step)
 {
     for (int64_t w = 0; w < count; w += VECTOR) {
@@ -118,13 +140,13 @@ ALWAYS_INLINE void pack_column_pairs(real *to, int width, int64_t count, int64_t
             row[i] = from + at_most(w + i, count - 1) * step;
         int64_t p = 0;
         for (; p + VECTOR_NUMBERS <= k; p += VECTOR_NUMBERS) {
-            pack_square(to + p / 2 * width + w, width, lanes, row, true, VECTOR_NUMBERS);
+            pack_square(which, to + p / 2 * width + w, width, lanes, row, true, VECTOR_NUMBERS);
             UNROLLED
             for (int i = 0; i < VECTOR; i++)
                 row[i] += VECTOR_NUMBERS;
         }
         if (p < k)
-            pack_square(to + p / 2 * width + w, width, lanes, row, false, k - p);
+            pack_square(which, to + p / 2 * width + w, width, lanes, row, false, k - p);
     }
 }
 
@@ -135,11 +157,11 @@ enum { COPIED_ROWS = 16 };
 
 /* Packs a group whose k numbers are not contiguous: if `step` is not 1, by way of a copy.
  * `width` is a constant after inlining. */
-ALWAYS_INLINE void pack_strided(real *to, int width, int64_t count, int64_t k, const real *from,
-                                int64_t step, int64_t k_step)
+ALWAYS_INLINE void pack_strided(bf16_part which, real *to, int width, int64_t count, int64_t k,
+                                const real *from, int64_t step, int64_t k_step)
 {
     if (step == 1) {
-        pack_rows(to, width, count, k, from, k_step);
+        pack_rows(which, to, width, count, k, from, k_step);
         return;
     }
     real copy[COPIED_ROWS * TILE_COLUMNS];
@@ -148,21 +170,21 @@ ALWAYS_INLINE void pack_strided(real *to, int width, int64_t count, int64_t k, c
         for (int64_t q = 0; q < rows; q++)
             for (int64_t w = 0; w < count; w++)
                 copy[q * TILE_COLUMNS + w] = from[w * step + (p + q) * k_step];
-        pack_rows(to + p / 2 * width, width, count, rows, copy, TILE_COLUMNS);
+        pack_rows(which, to + p / 2 * width, width, count, rows, copy, TILE_COLUMNS);
     }
 }
 
 /* Packs a group of `count` rows of A or columns of B, `step` apart. `width` is a constant after
  * inlining. */
-ALWAYS_INLINE void pack_group(real *to, int width, int64_t count, int64_t k, const real *from,
-                              int64_t step, int64_t k_step)
+ALWAYS_INLINE void pack_group(bf16_part which, real *to, int width, int64_t count, int64_t k,
+                              const real *from, int64_t step, int64_t k_step)
 {
     if (step == 1 && count == width)
-        pack_rows(to, width, width, k, from, k_step);
+        pack_rows(which, to, width, width, k, from, k_step);
     else if (k_step == 1 && step != 1)
-        pack_column_pairs(to, width, count, k, from, step);
+        pack_column_pairs(which, to, width, count, k, from, step);
     else
-        pack_strided(to, width, count, k, from, step, k_step);
+        pack_strided(which, to, width, count, k, from, step, k_step);
 }
 
 /* Packs A [m, k] for the micro-kernel of gemm_tile.h: pair p of row i of a tile is at p * TILE_ROWS
@@ -171,47 +193,48 @@ static inline void pack_tiles(void *to, int64_t m, int64_t k, const void *a, int
                               int64_t a_col)
 {
     for (int64_t i = 0; i < m; i += TILE_ROWS)
-        pack_group((real *)to + i * pairs_in(k), TILE_ROWS, at_most(m - i, TILE_ROWS), k,
+        pack_group(NEAREST, (real *)to + i * pairs_in(k), TILE_ROWS, at_most(m - i, TILE_ROWS), k,
                    (const real *)a + i * a_row, a_row, a_col);
 }
 
 /* Packs columns of B [k, count] into a panel: pair p of column w is at p * TILE_COLUMNS + w. */
-static void pack_panel_pairs(real *to, int64_t count, int64_t k, const real *b, int64_t b_row,
-                             int64_t b_col)
+ALWAYS_INLINE void pack_panel_pairs(bf16_part which, real *to, int64_t count, int64_t k,
+                                    const real *b, int64_t b_row, int64_t b_col)
 {
-    pack_group(to, TILE_COLUMNS, count, k, b, b_col, b_row);
+    pack_group(which, to, TILE_COLUMNS, count, k, b, b_col, b_row);
 }
 
 /* Does the same for whole vectors of listed rows. */
-static void pack_listed_vectors(real *to, int64_t k, const real *b, const int64_t *rows,
-                                const column_runs *runs)
+ALWAYS_INLINE void pack_listed_vectors(bf16_part which, real *to, int64_t k, const real *b,
+                                       const int64_t *rows, const column_runs *runs)
 {
     for (int64_t p = 0; p < k; p += 2) {
         UNROLLED
         for (int v = 0; v < TILE_COLUMNS / VECTOR; v++, to += VECTOR) {
             const real *even = b + rows[p] + runs->from[v];
             const real *odd = b + rows[p + 1 < k ? p + 1 : p] + runs->from[v];
-            *(vec *)to = pair_rows(load_masked(even, mask_of(VECTOR)),
+            *(vec *)to = pair_rows(which, load_masked(even, mask_of(VECTOR)),
                                    load_masked(odd, mask_of(p + 1 < k ? VECTOR : 0)));
         }
     }
 }
 
 /* Does the same for any listed rows and columns. */
-static void pack_listed(real *to, int64_t count, int64_t k, const real *b, const int64_t *rows,
-                        const int64_t *columns)
+ALWAYS_INLINE void pack_listed(bf16_part which, real *to, int64_t count, int64_t k, const real *b,
+                               const int64_t *rows, const int64_t *columns)
 {
     column_runs runs;
     find_runs(&runs, count, columns);
     if (count == TILE_COLUMNS && runs.count == TILE_COLUMNS / VECTOR) {
-        pack_listed_vectors(to, k, b, rows, &runs);
+        pack_listed_vectors(which, to, k, b, rows, &runs);
         return;
     }
     _Alignas(64) real copy[COPIED_ROWS * TILE_COLUMNS + VECTOR];
     for (int64_t p = 0; p < k; p += COPIED_ROWS) {
         const int64_t numbers = at_most(k - p, COPIED_ROWS);
         pack_runs(copy, count, numbers, b, rows + p, &runs);
-        pack_rows(to + p / 2 * TILE_COLUMNS, TILE_COLUMNS, count, numbers, copy, TILE_COLUMNS);
+        pack_rows(which, to + p / 2 * TILE_COLUMNS, TILE_COLUMNS, count, numbers, copy,
+                  TILE_COLUMNS);
     }
 }
 

@@ -12,7 +12,7 @@
 #define CHOICES "highest, high or medium"
 
 static const char *const names[] = { "highest", "high", "medium" };
-enum { HIGHEST, HIGH, MEDIUM, PRECISIONS, NOT_READ = -1 };
+enum { PRECISIONS = sizeof names / sizeof *names, NOT_READ = -1 };
 
 static atomic_int precision = NOT_READ;
 
@@ -30,25 +30,20 @@ static int find(const char *name)
 static __attribute__((noinline, cold)) int read_environment(void)
 {
     const char *name = getenv("BRASA_FLOAT32_MATMUL_PRECISION");
-    int found = name && *name ? find(name) : HIGHEST;
+    int found = name && *name ? find(name) : BR_MATMUL_HIGHEST;
     if (found == NOT_READ) {
         br_fail(BR_ERROR_ARGUMENT, NULL,
                 "BRASA_FLOAT32_MATMUL_PRECISION is '%.40s', must be " CHOICES, name);
-        found = HIGHEST;
+        found = BR_MATMUL_HIGHEST;
     }
     int before = NOT_READ; /* a setting that another thread has made meanwhile stays */
     return atomic_compare_exchange_strong(&precision, &before, found) ? found : before;
 }
 
-static int current(void)
+br_matmul_precision br__matmul_precision(void)
 {
     const int now = atomic_load_explicit(&precision, memory_order_relaxed);
-    return __builtin_expect(now == NOT_READ, 0) ? read_environment() : now;
-}
-
-bool br__rounds_to_bf16(void)
-{
-    return current() == MEDIUM;
+    return (br_matmul_precision)(__builtin_expect(now == NOT_READ, 0) ? read_environment() : now);
 }
 
 bool br_set_float32_matmul_precision(const char *name)
@@ -66,11 +61,11 @@ bool br_set_float32_matmul_precision(const char *name)
 
 const char *br_get_float32_matmul_precision(void)
 {
-    return names[current()];
+    return names[br__matmul_precision()];
 }
 
 const char *br_get_float32_matmul_unit(void)
 {
-    const br_gemm_kernels *kernels = br__gemm_bf16_kernels();
+    const br_gemm_kernels *kernels = br__gemm_bf16_kernels(false);
     return kernels ? kernels->unit : "f32";
 }

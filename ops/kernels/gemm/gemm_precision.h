@@ -2,10 +2,13 @@
 #ifndef BR_GEMM_PRECISION_H
 #define BR_GEMM_PRECISION_H
 
-#include <stdbool.h>
+typedef enum br_matmul_precision {
+    BR_MATMUL_HIGHEST,
+    BR_MATMUL_HIGH,
+    BR_MATMUL_MEDIUM
+} br_matmul_precision;
 
-/* Returns whether f32 products may round their operands to bf16. Leaves an error pending if
- * BRASA_FLOAT32_MATMUL_PRECISION has a wrong value. */
-bool br__rounds_to_bf16(void);
+/* Leaves an error pending if BRASA_FLOAT32_MATMUL_PRECISION has a wrong value. */
+br_matmul_precision br__matmul_precision(void);
 
 #endif

@@ -39,7 +39,8 @@ static inline float *guarded_memory(operand of, int64_t count)
 typedef struct matrix {
     float *memory;
     int64_t row, column; /* strides */
-    double *rounded;     /* [rows, columns] */
+    double *rounded;     /* [rows, columns]: the nearest bf16 numbers */
+    double *rest;        /* the bf16 numbers nearest to the remainders */
 } matrix;
 
 /* Returns a number from -1 to 1; the sequence is always the same. */
@@ -62,7 +63,8 @@ static inline matrix random_matrix(operand of, int64_t rows, int64_t columns, la
     const int64_t size = (rows - 1) * m.row + (columns - 1) * m.column + 1;
     m.memory = guarded_memory(of, size);
     m.rounded = malloc((size_t)(rows * columns) * sizeof *m.rounded);
-    cr_assert(m.rounded);
+    m.rest = malloc((size_t)(rows * columns) * sizeof *m.rest);
+    cr_assert(m.rounded && m.rest);
     for (int64_t i = 0; i < size; i++)
         m.memory[i] = NAN;
     for (int64_t i = 0; i < rows; i++)
@@ -70,6 +72,7 @@ static inline matrix random_matrix(operand of, int64_t rows, int64_t columns, la
             const float x = next_value();
             m.memory[i * m.row + j * m.column] = x;
             m.rounded[i * columns + j] = (double)nearest_bf16(x);
+            m.rest[i * columns + j] = (double)nearest_bf16(x - nearest_bf16(x));
         }
     return m;
 }
@@ -77,6 +80,7 @@ static inline matrix random_matrix(operand of, int64_t rows, int64_t columns, la
 static inline void matrix_free(matrix *m)
 {
     free(m->rounded);
+    free(m->rest);
 }
 
 /* ---- The kernel ------------------------------------------------------------------------------ */
@@ -85,6 +89,7 @@ typedef struct product {
     int64_t m, n, k;
     layout of_a, of_b;
     bool bias, accumulate;
+    bool is_split; /* precision "high" */
 } product;
 
 /* Computes the product by one call of the kernel. C has GAP more numbers between its rows. */
@@ -111,9 +116,9 @@ static inline void multiply(const br_gemm_kernels *kernels, const product *p, co
     free(packed);
 }
 
-/* Products of bf16 numbers are exact in f32. Each of the k additions, and those of C and of the
- * bias, rounds by at most half a unit in the last place of a sum below sum |a b|. Operands that are
- * rounded wrongly, or not at all, exceed this. */
+/* Products of bf16 numbers are exact in f32. Each of the k additions, or of the 3 k of precision
+ * "high", and those of C and of the bias, rounds by at most half a unit in the last place of a sum
+ * below sum |a b|. Operands that are rounded wrongly, or not at all, exceed this. */
 static inline void check_product(const br_gemm_kernels *kernels, const product *p)
 {
     matrix a = random_matrix(OF_A, p->m, p->k, p->of_a);
@@ -130,15 +135,21 @@ static inline void check_product(const br_gemm_kernels *kernels, const product *
         const int64_t row = i / c_row, j = i % c_row;
         double want = p->accumulate || j >= p->n ? (double)i : 0, magnitude = fabs(want);
         for (int64_t q = 0; j < p->n && q < p->k; q++) {
-            const double term = a.rounded[row * p->k + q] * b.rounded[q * p->n + j];
-            want += term;
-            magnitude += fabs(term);
+            const int64_t at_a = row * p->k + q, at_b = q * p->n + j;
+            const double terms[] = { a.rounded[at_a] * b.rounded[at_b],
+                                     a.rounded[at_a] * b.rest[at_b],
+                                     a.rest[at_a] * b.rounded[at_b] };
+            for (int t = 0; t < (p->is_split ? 3 : 1); t++) {
+                want += terms[t];
+                magnitude += fabs(terms[t]);
+            }
         }
         if (j < p->n && p->bias) {
             want += (double)bias[j];
             magnitude += fabs((double)bias[j]);
         }
-        const double bound = j < p->n ? (double)(p->k + 2) * FLT_EPSILON / 2 * magnitude : 0;
+        const double additions = (double)(p->is_split ? 3 * p->k + 3 : p->k + 2);
+        const double bound = j < p->n ? additions * FLT_EPSILON / 2 * magnitude : 0;
         cr_assert(fabs((double)c[i] - want) <= bound,
                   "m %lld n %lld k %lld layouts %d %d bias %d accumulate %d: [%lld][%lld] is %.9g, "
                   "expected %.9g",

@@ -8,21 +8,22 @@
 
 #include <stddef.h>
 #ifdef __x86_64__
-/* The kernel for AMX, compiled with amx_emulation.h. It rounds with AVX512-BF16. */
-extern const br_gemm_kernels br__gemm_amx_emulated;
+/* The kernels for AMX, compiled with amx_emulation.h. They round with AVX512-BF16. */
+extern const br_gemm_kernels br__gemm_amx_emulated, br__gemm_amx_high_emulated;
 #endif
 
 enum { UNIT_AVX512_BF16, UNIT_AMX, UNIT_AMX_EMULATED, UNITS };
 
-/* Makes products of precision "medium" use the unit. Returns false if it cannot be used here. */
+/* Makes products of precision "medium" and "high" use the unit. Returns false if it cannot be used
+ * here. */
 static inline bool use_unit(int unit)
 {
-    br__force_bf16_kernels(NULL);
+    br__force_bf16_kernels(NULL, NULL);
 #ifdef __x86_64__
     if (!br__force_kernels(unit == UNIT_AMX ? "amx" : "avx512_bf16"))
         return false;
     if (unit == UNIT_AMX_EMULATED)
-        br__force_bf16_kernels(&br__gemm_amx_emulated);
+        br__force_bf16_kernels(&br__gemm_amx_emulated, &br__gemm_amx_high_emulated);
     return true;
 #else
     (void)unit;
@@ -37,7 +38,7 @@ static inline int next_unit(int unit)
     while (++unit < UNITS)
         if (use_unit(unit))
             return unit;
-    br__force_bf16_kernels(NULL);
+    br__force_bf16_kernels(NULL, NULL);
     br__force_kernels(NULL);
     return UNITS;
 }
@@ -46,7 +47,7 @@ static inline int next_unit(int unit)
  * does not call for a skipped test. */
 static inline void need_unit(void (*end)(void))
 {
-    if (br__gemm_bf16_kernels())
+    if (br__gemm_bf16_kernels(false))
         return;
     end();
     cr_skip_test("this processor has no unit for products of bf16 numbers");

@@ -1,6 +1,6 @@
-/* tests/ops/matmul/test_gemm_amx.c - the kernel for AMX with emulated tile instructions: its use of
- * the tiles, and the order of its sums. test_gemm_bf16.c and test_matmul_precision.c compare its
- * products with references, and those of a processor with AMX, too. */
+/* tests/ops/matmul/test_gemm_amx.c - the kernels for AMX with emulated tile instructions: their use
+ * of the tiles, and the order of their sums. test_gemm_bf16.c and test_matmul_precision.c compare
+ * their products with references, and those of a processor with AMX, too. */
 #include "tests/ops/matmul/bf16_products.h"
 #include "tests/ops/matmul/bf16_units.h"
 
@@ -64,14 +64,15 @@ Test(gemm_amx, each_thread_releases_its_tiles)
 
 /* ---- The order of sums ----------------------------------------------------------------------- */
 
-/* Returns an element of a product of rounded operands: 32 numbers along k are one TDPBF16PS. */
-static float sum_in_order(const matrix *a, const matrix *b, int64_t i, int64_t j, int64_t n,
+/* Returns `sum` plus an element of a product of bf16 numbers: 32 numbers along k are one
+ * TDPBF16PS. */
+static float sum_in_order(const double *a, const double *b, int64_t i, int64_t j, int64_t n,
                           int64_t k, float sum)
 {
     for (int64_t block = 0; block < k; block += 32) {
         float part[2] = { 0, 0 }; /* of the numbers with even k, and with odd k */
         for (int64_t p = block; p < k && p < block + 32; p++)
-            part[p % 2] += (float)(a->rounded[i * k + p] * b->rounded[p * n + j]);
+            part[p % 2] += (float)(a[i * k + p] * b[p * n + j]);
         sum += part[0] + part[1];
     }
     return sum;
@@ -103,7 +104,7 @@ Test(gemm_amx, sums_have_the_documented_order)
                 for (int64_t j = 0; j < n; j++) {
                     const float before = p.accumulate ? (float)(i * c_row + j) / 64 : 0;
                     const float first = p.bias ? before + bias[j] : before;
-                    const float want = sum_in_order(&a, &b, i, j, n, k, first);
+                    const float want = sum_in_order(a.rounded, b.rounded, i, j, n, k, first);
                     cr_assert(c[i * c_row + j] == want,
                               "m %lld n %lld k %lld: [%lld][%lld] is %a, expected %a", (long long)m,
                               (long long)n, (long long)k, (long long)i, (long long)j,
@@ -112,6 +113,38 @@ Test(gemm_amx, sums_have_the_documented_order)
             matrix_free(&a);
             matrix_free(&b);
         }
+}
+
+/* The products of remainders come first. */
+Test(gemm_amx, sums_of_split_operands_have_the_documented_order)
+{
+    static const int64_t sizes[][3] = {
+        { 1, 1, 1 }, { 32, 32, 64 }, { 17, 33, 63 }, { 5, 70, 191 }, { 47, 15, 192 },
+    };
+    use_emulation();
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        const int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2], c_row = n + GAP;
+        const product p = { .m = m, .n = n, .k = k, .bias = true, .accumulate = true };
+        matrix a = random_matrix(OF_A, m, k, TRANSPOSED), b = random_matrix(OF_B, k, n, DENSE);
+        float bias[MAX_SIZE], *c = guarded_memory(OF_C, m * c_row - GAP);
+        for (int64_t i = 0; i < m * c_row - GAP; i++)
+            c[i] = (float)i / 64;
+        for (int64_t j = 0; j < n; j++)
+            bias[j] = next_value();
+        multiply(&br__gemm_amx_high_emulated, &p, &a, &b, bias, c);
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++) {
+                float want = sum_in_order(a.rest, b.rounded, i, j, n, k, 0);
+                want = sum_in_order(a.rounded, b.rest, i, j, n, k, want) + bias[j];
+                want += (float)(i * c_row + j) / 64;
+                want = sum_in_order(a.rounded, b.rounded, i, j, n, k, want);
+                cr_assert(c[i * c_row + j] == want, "k %lld: [%lld][%lld] is %a, expected %a",
+                          (long long)k, (long long)i, (long long)j, (double)c[i * c_row + j],
+                          (double)want);
+            }
+        matrix_free(&a);
+        matrix_free(&b);
+    }
 }
 
 /* Both units round their operands alike, so their sums differ by rounding only: each is within k
@@ -145,42 +178,51 @@ Test(gemm_amx, products_equal_those_of_avx512_bf16)
 
 /* ---- Special values -------------------------------------------------------------------------- */
 
+enum { SPECIAL_ROWS = 37, SPECIAL_COLUMNS = 35 };
+
+/* Checks a product whose operand `of` has the value x in its last place along k, in its last row
+ * (A) or column (B). */
+static void check_special_value(const br_gemm_kernels *kernels, operand of, int64_t k, float x)
+{
+    const int64_t at = of == OF_A ? SPECIAL_ROWS - 1 : SPECIAL_COLUMNS - 1;
+    const float rounded = nearest_bf16(x);
+    const product p = { .m = SPECIAL_ROWS, .n = SPECIAL_COLUMNS, .k = k };
+    matrix a = random_matrix(OF_A, p.m, k, of == OF_A ? TRANSPOSED : DENSE);
+    matrix b = random_matrix(OF_B, k, p.n, of == OF_A ? TRANSPOSED : DENSE);
+    float *c = guarded_memory(OF_C, p.m * (p.n + GAP) - GAP);
+    if (of == OF_A)
+        a.memory[at * a.row + (k - 1) * a.column] = x;
+    else
+        b.memory[(k - 1) * b.row + at * b.column] = x;
+    multiply(kernels, &p, &a, &b, NULL, c);
+    for (int64_t i = 0; i < p.m; i++)
+        for (int64_t j = 0; j < p.n; j++) {
+            const float got = c[i * (p.n + GAP) + j];
+            const double other =
+                of == OF_A ? b.rounded[(k - 1) * p.n + j] : a.rounded[i * k + k - 1];
+            if ((of == OF_A ? i : j) != at || rounded == 0)
+                cr_assert(isfinite(got));
+            else if (isnan(rounded))
+                cr_assert(isnan(got));
+            else
+                cr_assert(got == rounded * (float)(other > 0 ? 1 : -1));
+        }
+    matrix_free(&a);
+    matrix_free(&b);
+}
+
 /* A special value at any place along k is in its own row or column only, also where zeros complete
- * the tiles. */
+ * the tiles. FLT_MAX is rounded to infinity, which has no remainder. */
 Test(gemm_amx, special_values_stay_in_their_rows_and_columns)
 {
-    enum { M = 37, N = 35 };
     static const float values[] = { NAN, INFINITY, -INFINITY, FLT_MAX, FLT_MIN / 2 };
     static const int64_t depths[] = { 1, 2, 31, 32, 33, 47 };
     use_emulation();
     for (size_t v = 0; v < sizeof values / sizeof *values; v++)
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
-            for (int side = 0; side < 2; side++) {
-                const int64_t k = depths[d], at = side == 0 ? M - 1 : N - 1;
-                matrix a = random_matrix(OF_A, M, k, side ? DENSE : TRANSPOSED);
-                matrix b = random_matrix(OF_B, k, N, side ? DENSE : TRANSPOSED);
-                const float x = values[v], rounded = nearest_bf16(x);
-                float *c = guarded_memory(OF_C, M * (N + GAP) - GAP);
-                if (side == 0)
-                    a.memory[at * a.row + (k - 1) * a.column] = x;
-                else
-                    b.memory[(k - 1) * b.row + at * b.column] = x;
-                multiply(&br__gemm_amx_emulated, &(product){ .m = M, .n = N, .k = k }, &a, &b, NULL,
-                         c);
-                for (int64_t i = 0; i < M; i++)
-                    for (int64_t j = 0; j < N; j++) {
-                        const float got = c[i * (N + GAP) + j];
-                        const double other =
-                            side == 0 ? b.rounded[(k - 1) * N + j] : a.rounded[i * k + k - 1];
-                        if ((side == 0 ? i : j) != at || rounded == 0)
-                            cr_assert(isfinite(got));
-                        else if (isnan(rounded))
-                            cr_assert(isnan(got));
-                        else
-                            cr_assert(got == rounded * (float)(other > 0 ? 1 : -1));
-                    }
-                matrix_free(&a);
-                matrix_free(&b);
+            for (operand of = OF_A; of <= OF_B; of++) {
+                check_special_value(&br__gemm_amx_emulated, of, depths[d], values[v]);
+                check_special_value(&br__gemm_amx_high_emulated, of, depths[d], values[v]);
             }
 }
 

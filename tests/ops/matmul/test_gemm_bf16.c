@@ -13,7 +13,8 @@ TestSuite(gemm_bf16, .init = check_begin, .fini = gemm_bf16_end);
 
 /* Each combination of sizes gets one of the combinations of layouts, bias and accumulation, in an
  * order that combines each of these with each remainder of the sizes. */
-static void check_sizes(const br_gemm_kernels *kernels, int64_t largest, int64_t step)
+static void check_sizes(const br_gemm_kernels *kernels, bool is_split, int64_t largest,
+                        int64_t step)
 {
     uint32_t order = 0;
     for (int64_t m = 1; m <= largest; m += step)
@@ -25,7 +26,8 @@ static void check_sizes(const br_gemm_kernels *kernels, int64_t largest, int64_t
                                                    .of_a = (layout)(order >> 20 & 3),
                                                    .of_b = (layout)(order >> 22 & 3),
                                                    .bias = order >> 24 & 1,
-                                                   .accumulate = order >> 25 & 1 });
+                                                   .accumulate = order >> 25 & 1,
+                                                   .is_split = is_split });
 }
 
 /* Beyond two blocks of C along each dimension. The step is odd, so that all remainders of the sizes
@@ -36,29 +38,46 @@ Test(gemm_bf16, small_sizes)
     FOR_EACH_UNIT(unit)
     {
         if (unit == UNIT_AVX512_BF16)
-            check_sizes(br__gemm_bf16_kernels(), 40, 1);
+            check_sizes(br__gemm_bf16_kernels(false), false, 40, 1);
         else
-            check_sizes(br__gemm_bf16_kernels(), MAX_SIZE, 3);
+            check_sizes(br__gemm_bf16_kernels(false), false, MAX_SIZE, 3);
+    }
+}
+
+Test(gemm_bf16, small_sizes_of_split_operands)
+{
+    need_unit(check_end);
+    FOR_EACH_UNIT(unit)
+    {
+        if (br__gemm_bf16_kernels(true))
+            check_sizes(br__gemm_bf16_kernels(true), true, MAX_SIZE, 3);
     }
 }
 
 /* Up to a whole k-block, with all layouts. */
+static void check_depths(const br_gemm_kernels *kernels, bool is_split)
+{
+    const int depths[] = {
+        63, 64, 65, 255, 303, 304, kernels->gemm_depth - 1, kernels->gemm_depth
+    };
+    for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
+        for (int how = 0; how < LAYOUTS * LAYOUTS && depths[d] <= kernels->gemm_depth; how++)
+            check_product(kernels, &(product){ .m = 25,
+                                               .n = 39,
+                                               .k = depths[d],
+                                               .of_a = (layout)(how / LAYOUTS),
+                                               .of_b = (layout)(how % LAYOUTS),
+                                               .bias = true,
+                                               .is_split = is_split });
+}
+
 Test(gemm_bf16, long_sums)
 {
     need_unit(check_end);
     FOR_EACH_UNIT(unit)
     {
-        const br_gemm_kernels *kernels = br__gemm_bf16_kernels();
-        const int depths[] = {
-            63, 64, 65, 255, 303, 304, kernels->gemm_depth - 1, kernels->gemm_depth
-        };
-        for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
-            for (int how = 0; how < LAYOUTS * LAYOUTS; how++)
-                check_product(kernels, &(product){ .m = 25,
-                                                   .n = 39,
-                                                   .k = depths[d],
-                                                   .of_a = (layout)(how / LAYOUTS),
-                                                   .of_b = (layout)(how % LAYOUTS),
-                                                   .bias = true });
+        check_depths(br__gemm_bf16_kernels(false), false);
+        if (br__gemm_bf16_kernels(true))
+            check_depths(br__gemm_bf16_kernels(true), true);
     }
 }

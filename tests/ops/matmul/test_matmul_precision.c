@@ -88,6 +88,12 @@ static void check_sums(br_tensor *got, br_tensor *want, br_tensor *magnitude, in
     }
 }
 
+/* Returns the bf16 numbers nearest to what rounding leaves, in f64. */
+static br_tensor *remainders(br_tensor *t)
+{
+    return rounded(br_to(br_sub(br_to(t, BR_F64), rounded(t)), BR_F32));
+}
+
 typedef enum layout { DENSE, TRANSPOSED, STRIDED, LAYOUTS } layout;
 
 /* Returns random values of shape [.., rows, columns] in the given layout. */
@@ -122,6 +128,29 @@ static void check_matmul(br_tensor *a, br_tensor *b)
     cr_assert(!same_bits(first, br_matmul(a, b)), "the product was not computed in bf16");
 }
 
+/* Checks the product in "high": the sum of three products of bf16 numbers, for 1, 2 and 3
+ * threads. */
+static void check_split_matmul(br_tensor *a, br_tensor *b)
+{
+    br_tensor *ra = rounded(a), *rb = rounded(b), *la = remainders(a), *lb = remainders(b);
+    br_tensor *want = br_add(br_matmul(ra, rb), br_add(br_matmul(ra, lb), br_matmul(la, rb)));
+    br_tensor *magnitude =
+        br_matmul(br_add(br_abs(ra), br_abs(la)), br_add(br_abs(rb), br_abs(lb)));
+    br_tensor *first = NULL;
+    set_precision("high");
+    for (int threads = 1; threads <= 3; threads++) {
+        br_set_num_threads(threads);
+        br_tensor *c = br_matmul(a, b);
+        if (first)
+            cr_assert(same_bits(first, c), "%d threads change the result", threads);
+        else
+            check_sums(c, want, magnitude, 3 * br_size(a, -1));
+        first = c;
+    }
+    set_precision("highest");
+    cr_assert(!same_bits(first, br_matmul(a, b)), "the product was not computed in bf16");
+}
+
 /* Partial tiles, several k-blocks, odd k, and several blocks of packed rows. */
 static const int64_t shapes[][3] = {
     { 41, 41, 41 },   { 6, 700, 63 },    { 7, 609, 65 },    { 100, 64, 100 },
@@ -138,7 +167,11 @@ static void check_products(void)
             if (n[0] <= 12 && of_a != TRANSPOSED && of_b == TRANSPOSED)
                 continue; /* computed by dot products, in f32 */
             br_scope *scope = br_scope_begin();
-            check_matmul(operand(BR_SHAPE(n[0], n[1]), of_a), operand(BR_SHAPE(n[1], n[2]), of_b));
+            br_tensor *a = operand(BR_SHAPE(n[0], n[1]), of_a);
+            br_tensor *b = operand(BR_SHAPE(n[1], n[2]), of_b);
+            check_matmul(a, b);
+            if (br__gemm_bf16_kernels(true))
+                check_split_matmul(a, b);
             br_scope_end(scope);
         }
 }
@@ -182,6 +215,60 @@ Test(matmul_precision, batches_broadcast)
     }
 }
 
+/* Returns the root of the mean square of the difference of two tensors. */
+static double distance(br_tensor *x, br_tensor *y)
+{
+    br_tensor *d = br_sub(br_to(x, BR_F64), br_to(y, BR_F64));
+    return sqrt(br_item(br_mean(br_mul(d, d))));
+}
+
+/* Three products have a 30th of the error of one, or less. */
+static void check_errors(void)
+{
+    br_manual_seed(7);
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = br_randn(BR_SHAPE(200, 500), BR_F32), *b = br_randn(BR_SHAPE(500, 120), BR_F32);
+    br_tensor *exact = br_mm(br_to(a, BR_F64), br_to(b, BR_F64));
+    set_precision("medium");
+    const double medium = distance(br_mm(a, b), exact);
+    set_precision("high");
+    const double high = distance(br_mm(a, b), exact);
+    check_ok();
+    cr_assert(high <= medium / 30, "the error is %g, that of medium %g", high, medium);
+    br_scope_end(scope);
+}
+
+Test(matmul_precision, high_has_a_thirtieth_of_the_error)
+{
+    need_unit(precision_end);
+    FOR_EACH_UNIT(unit)
+    {
+        check_errors();
+    }
+}
+
+/* Returns the precisions that have kernels for bf16 numbers, and in *count their number. */
+static const char *const *bf16_precisions(int *count)
+{
+    static const char *const names[] = { "medium", "high" };
+    *count = br__gemm_bf16_kernels(true) ? 2 : 1;
+    return names;
+}
+
+/* Checks a result of sums of k products of precision "medium" or "high", given the results of the
+ * nearest bf16 numbers (`want`) and of the unrounded operands (`exact`). "high" leaves out the
+ * product of two remainders, which is at most 2^-16 of a term, and rounds both remainders, by as
+ * much. */
+static void check_precision(const char *precision, br_tensor *got, br_tensor *want,
+                            br_tensor *exact, br_tensor *magnitude, int64_t k)
+{
+    if (strcmp(precision, "medium") == 0) {
+        check_sums(got, want, magnitude, k);
+        return;
+    }
+    check_sums(got, exact, magnitude, 3 * k + (int64_t)ceil(3 * 0x1p-16 / (FLT_EPSILON / 2)));
+}
+
 /* The bias is not rounded. One that is not contiguous is added by accumulation. */
 static void check_linear(void)
 {
@@ -191,11 +278,14 @@ static void check_linear(void)
     br_tensor *twice = br_randn(BR_SHAPE(140), BR_F32);
     br_tensor *biases[] = { br_narrow(twice, 0, 0, 70), br_slice(twice, 0, 0, BR_ALL, 2) };
     br_tensor *rx = rounded(x), *rw = rounded(w);
-    for (int i = 0; i < 2; i++) {
-        set_precision("medium");
-        br_tensor *y = br_f_linear(x, w, biases[i]), *bias = br_to(biases[i], BR_F64);
-        check_sums(y, br_f_linear(rx, rw, bias), br_f_linear(br_abs(rx), br_abs(rw), br_abs(bias)),
-                   701);
+    int count;
+    const char *const *precisions = bf16_precisions(&count);
+    for (int i = 0; i < 2 * count; i++) {
+        set_precision(precisions[i / 2]);
+        br_tensor *y = br_f_linear(x, w, biases[i % 2]), *bias = br_to(biases[i % 2], BR_F64);
+        check_precision(precisions[i / 2], y, br_f_linear(rx, rw, bias),
+                        br_f_linear(br_to(x, BR_F64), br_to(w, BR_F64), bias),
+                        br_f_linear(br_abs(rx), br_abs(rw), br_abs(bias)), 701);
     }
     br_scope_end(scope);
 }
@@ -210,24 +300,22 @@ Test(matmul_precision, linear)
 }
 
 /* Convolutions pack listed elements of a padded copy. */
-static void check_convolutions(int64_t channels)
+static void check_convolution(const char *precision, int64_t channels, int stride)
 {
-    br_manual_seed(4);
-    for (int stride = 1; stride <= 2; stride++) {
-        br_scope *scope = br_scope_begin();
-        const br_conv_options *options =
-            BR_OPTIONS(br_conv, .stride = { stride, stride }, .padding = { 1, 2 });
-        br_tensor *x = br_randn(BR_SHAPE(2, channels, 21, 18), BR_F32);
-        br_tensor *w = br_randn(BR_SHAPE(17, channels, 3, 3), BR_F32);
-        br_tensor *rx = rounded(x), *rw = rounded(w);
-        set_precision("medium");
-        br_tensor *y = br_f_conv2d(x, w, NULL, options);
-        check_sums(y, br_f_conv2d(rx, rw, NULL, options),
-                   br_f_conv2d(br_abs(rx), br_abs(rw), NULL, options), channels * 9);
-        set_precision("highest");
-        cr_assert(!same_bits(y, br_f_conv2d(x, w, NULL, options)), "not computed in bf16");
-        br_scope_end(scope);
-    }
+    br_scope *scope = br_scope_begin();
+    const br_conv_options *options =
+        BR_OPTIONS(br_conv, .stride = { stride, stride }, .padding = { 1, 2 });
+    br_tensor *x = br_randn(BR_SHAPE(2, channels, 21, 18), BR_F32);
+    br_tensor *w = br_randn(BR_SHAPE(17, channels, 3, 3), BR_F32);
+    br_tensor *rx = rounded(x), *rw = rounded(w);
+    set_precision(precision);
+    br_tensor *y = br_f_conv2d(x, w, NULL, options);
+    check_precision(precision, y, br_f_conv2d(rx, rw, NULL, options),
+                    br_f_conv2d(br_to(x, BR_F64), br_to(w, BR_F64), NULL, options),
+                    br_f_conv2d(br_abs(rx), br_abs(rw), NULL, options), channels * 9);
+    set_precision("highest");
+    cr_assert(!same_bits(y, br_f_conv2d(x, w, NULL, options)), "not computed in bf16");
+    br_scope_end(scope);
 }
 
 Test(matmul_precision, convolutions)
@@ -235,8 +323,14 @@ Test(matmul_precision, convolutions)
     need_unit(precision_end);
     FOR_EACH_UNIT(unit)
     {
-        check_convolutions(13);
-        check_convolutions(70); /* two k-blocks */
+        int count;
+        const char *const *precisions = bf16_precisions(&count);
+        br_manual_seed(4);
+        for (int i = 0; i < count; i++)
+            for (int stride = 1; stride <= 2; stride++) {
+                check_convolution(precisions[i], 13, stride);
+                check_convolution(precisions[i], 70, stride); /* two k-blocks */
+            }
     }
 }
 
@@ -323,15 +417,17 @@ static void multiply_each(br_tensor *a, br_tensor *b, br_tensor *c[4])
     check_ok();
 }
 
-Test(matmul_precision, high_is_f32_and_medium_ends_with_its_setting)
+/* "high" is f32 except with AMX. */
+Test(matmul_precision, a_precision_ends_with_its_setting)
 {
     br_manual_seed(5);
     br_scope *scope = br_scope_begin();
     br_tensor *a = br_randn(BR_SHAPE(90, 130), BR_F32), *b = br_randn(BR_SHAPE(130, 70), BR_F32);
     br_tensor *c[4];
     multiply_each(a, b, c);
-    cr_assert(same_bits(c[0], c[2]) && same_bits(c[0], c[3]));
+    cr_assert(same_bits(c[0], c[3]));
     cr_assert_eq(same_bits(c[0], c[1]), strcmp(br_get_float32_matmul_unit(), "f32") == 0);
+    cr_assert_eq(same_bits(c[0], c[2]), strcmp(br_get_float32_matmul_unit(), "amx") != 0);
     br_scope_end(scope);
 }
 
