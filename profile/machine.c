@@ -1,5 +1,7 @@
 /* profile/machine.c - measures the machine's limits: multiply-adds and memory bandwidth. */
+#include "ops/kernels/gemm/gemm_precision.h"
 #include "ops/kernels/hints.h"
+#include "ops/kernels/kernels.h"
 #include "tensor/cpu.h"
 #include "tensor/tensor_internal.h"
 
@@ -43,22 +45,39 @@ FMA_LOOP(fma_sse_f32, "sse2", float, 4)
 FMA_LOOP(fma_sse_f64, "sse2", double, 2)
 #endif
 
-typedef double (*fma_loop)(int64_t n);
+/* A loop, and the FLOPs of one of its steps. */
+typedef struct peak_loop {
+    double (*run)(int64_t n);
+    double flops;
+} peak_loop;
 
-/* Returns the widest loop that this processor supports, and its number of lanes. */
-static fma_loop choose_loop(br_dtype dtype, int *lanes)
+/* Returns the widest loop of multiply-adds that this processor supports. */
+static peak_loop widest_loop(br_dtype dtype)
 {
-    bool f32 = dtype == BR_F32;
-    if (br__cpu() >= BR_CPU_AVX512) {
-        *lanes = f32 ? 16 : 8;
-        return f32 ? fma_avx512_f32 : fma_avx512_f64;
-    }
-    if (br__cpu() >= BR_CPU_AVX2) {
-        *lanes = f32 ? 8 : 4;
-        return f32 ? fma_avx2_f32 : fma_avx2_f64;
-    }
-    *lanes = f32 ? 4 : 2;
-    return f32 ? fma_sse_f32 : fma_sse_f64;
+    static const struct {
+        br_cpu cpu;
+        int bytes; /* of a vector */
+        double (*f32)(int64_t n), (*f64)(int64_t n);
+    } loops[] = {
+        { BR_CPU_AVX512, 64, fma_avx512_f32, fma_avx512_f64 },
+        { BR_CPU_AVX2, 32, fma_avx2_f32, fma_avx2_f64 },
+        { BR_CPU_BASELINE, 16, fma_sse_f32, fma_sse_f64 },
+    };
+    int i = 0;
+    while (br__cpu() < loops[i].cpu)
+        i++;
+    const int lanes = loops[i].bytes / (int)br_dtype_size(dtype);
+    return (peak_loop){ dtype == BR_F32 ? loops[i].f32 : loops[i].f64, 2.0 * CHAINS * lanes };
+}
+
+/* Returns the loop of the unit that computes large products. */
+static peak_loop choose_loop(br_dtype dtype)
+{
+    const br_matmul_precision precision =
+        dtype == BR_F32 ? br__matmul_precision() : BR_MATMUL_HIGHEST;
+    const br_gemm_kernels *bf16 =
+        precision == BR_MATMUL_HIGHEST ? NULL : br__gemm_bf16_kernels(precision == BR_MATMUL_HIGH);
+    return bf16 ? (peak_loop){ bf16->peak_loop, bf16->peak_flops } : widest_loop(dtype);
 }
 
 /* ---- Rounds ---------------------------------------------------------------------------------- */
@@ -72,8 +91,8 @@ enum { MAX_THREADS = 1024, WINDOWS = 64, ROUNDS = 256 };
 /* The work of the threads in a round. */
 typedef struct work {
     int64_t round;
-    int64_t n; /* multiply-adds or elements per thread */
-    fma_loop loop;
+    int64_t n; /* steps of the loop or elements per thread */
+    double (*loop)(int64_t n);
     double results[MAX_THREADS]; /* stored so that the compiler cannot remove the work */
     float *a, *b, *c;
     int threads;
@@ -140,10 +159,9 @@ static void fma_task(work *w, int64_t i)
 
 static double measure_flops(int threads, br_dtype dtype)
 {
-    int lanes;
-    work w = { .n = 100000, .threads = threads, .task = fma_task };
-    w.loop = choose_loop(dtype, &lanes);
-    return 2.0 * CHAINS * lanes * (double)w.n * rate_of(&w, 0.75);
+    const peak_loop loop = choose_loop(dtype);
+    work w = { .n = 100000, .loop = loop.run, .threads = threads, .task = fma_task };
+    return loop.flops * (double)w.n * rate_of(&w, 0.75);
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */

@@ -217,6 +217,11 @@ typedef struct br_gemm_kernels {
      * room for m rounded up to whole groups, and for k rounded up to a multiple of
      * gemm_depth_unit. */
     void (*gemm_pack)(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col);
+    /* For br_measure_peak(), in the tables for bf16: n steps of the unit's instructions on
+     * registers only, each of which has as many FLOPs as a product with `peak_flops`. Returns a
+     * number that depends on all of them. */
+    double (*peak_loop)(int64_t n);
+    double peak_flops;
 } br_gemm_kernels;
 
 /* ---- Convolutions, kernels/depthwise.h ------------------------------------------------------- */

@@ -1,9 +1,11 @@
 /* Profiles: tables and traces. */
+#include "ops/kernels/kernels.h"
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -122,6 +124,43 @@ Test(profile_output, the_machine_has_limits)
     br_set_num_threads(2);
     cr_assert(br_measure_peak(BR_F64, &peak));
     cr_assert(peak.flops > 1e8 && peak.flops < 1e16 && peak.bytes > 1e7 && peak.bytes < 1e14);
+    br_empty_cache();
+}
+
+static atomic_int loops_run;
+
+static double count_loops(int64_t n)
+{
+    loops_run++;
+    return (double)n;
+}
+
+/* The limit of multiply-adds is that of the unit that computes large products. */
+Test(profile_output, the_limit_depends_on_the_precision)
+{
+    static const br_gemm_kernels simulated = { .peak_loop = count_loops, .peak_flops = 1 };
+    static const struct {
+        const char *precision;
+        br_dtype dtype;
+        const br_gemm_kernels *medium, *high;
+        bool is_simulated;
+    } cases[] = {
+        { "highest", BR_F32, &simulated, &simulated, false },
+        { "medium", BR_F32, &simulated, NULL, true },
+        { "medium", BR_F64, &simulated, NULL, false },
+        { "high", BR_F32, NULL, &simulated, true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        br_peak peak = { 0, 0 };
+        loops_run = 0;
+        br_set_float32_matmul_precision(cases[i].precision);
+        br__force_bf16_kernels(cases[i].medium, cases[i].high);
+        cr_assert(br_measure_peak(cases[i].dtype, &peak));
+        cr_assert_eq(loops_run > 0, cases[i].is_simulated, "case %zu", i);
+        cr_assert_gt(peak.flops, 0);
+    }
+    br__force_bf16_kernels(NULL, NULL);
+    br_set_float32_matmul_precision("highest");
     br_empty_cache();
 }
 

@@ -84,4 +84,6 @@ const br_gemm_kernels BR_GEMM_TABLE = {
     .only_packed = true,
     .gemm_block = gemm_block,
     .gemm_pack = gemm_pack,
+    .peak_loop = peak_loop,
+    .peak_flops = PEAK_FLOPS,
 };

@@ -213,6 +213,31 @@ static inline tiles_fn *tiles_for(int64_t rows, int64_t columns)
     return multiply[rows > AMX_ROWS][columns > VECTOR];
 }
 
+/* The FLOPs of four TDPBF16PS. */
+enum { PEAK_FLOPS = 4 * 2 * AMX_ROWS * VECTOR * AMX_DEPTH };
+
+/* Multiplies the same tiles n times: four products are independent, like those of the
+ * micro-kernel. */
+static double peak_loop(int64_t n)
+{
+    _Alignas(64) real sums[TILE_PAIRS];
+    _tile_loadconfig(&full_tiles);
+    begin_sums(2, 2, (sums_at){ NULL, 0 });
+    _tile_zero(A0);
+    _tile_zero(A1);
+    _tile_zero(B0);
+    _tile_zero(B1);
+    for (int64_t i = 0; i < n; i++) {
+        _tile_dpbf16ps(C00, A0, B0);
+        _tile_dpbf16ps(C01, A0, B1);
+        _tile_dpbf16ps(C10, A1, B0);
+        _tile_dpbf16ps(C11, A1, B1);
+    }
+    _tile_stored(C00, sums, ROW_BYTES);
+    _tile_release();
+    return (double)sums[0];
+}
+
 /* ---- Blocks of C ----------------------------------------------------------------------------- */
 
 /* Makes all stores to memory happen before the tile instructions that follow: GCC does not know

@@ -62,6 +62,17 @@ Test(gemm_amx, each_thread_releases_its_tiles)
     br_scope_end(scope);
 }
 
+/* br_measure_peak() runs it in each thread. */
+Test(gemm_amx, the_loop_of_the_limit_releases_its_tiles)
+{
+    use_emulation();
+    cr_assert(br__gemm_amx_emulated.peak_loop(3) == 0);
+    cr_assert_eq(emulated_releases(), 1);
+    cr_assert_not(emulated_is_configured());
+    cr_assert_eq(br__gemm_amx_emulated.peak_flops, 4 * 2 * 16 * 16 * 32);
+    check_close(br__gemm_amx_high_emulated.peak_flops, 4 * 2 * 16 * 16 * 32 / 3., 1e-9);
+}
+
 /* ---- The order of sums ----------------------------------------------------------------------- */
 
 /* Returns `sum` plus an element of a product of bf16 numbers: 32 numbers along k are one
