@@ -20,7 +20,8 @@ typedef struct parts {
     const real *nearest, *rest;
 } parts;
 
-/* Adds C, or 0, and the bias to a block of sums of products of remainders. */
+/* Prepares the sums of products of remainders for the third product: those that are infinite or NaN
+ * become 0, and C, or 0, and the bias are added. */
 static void begin_products(real *sums, int64_t rows, const tile_out *out, const int64_t *places)
 {
     for (int64_t j = 0; j < out->columns; j += VECTOR) {
@@ -28,9 +29,7 @@ static void begin_products(real *sums, int64_t rows, const tile_out *out, const 
         const vec bias = out->bias ? load_part(out->bias + j, count) : (vec){ 0 };
         for (int64_t i = 0; i < rows; i++) {
             vec *sum = (vec *)(sums + i * TILE_COLUMNS + j);
-            const __mmask16 finite = _mm512_cmp_ps_mask(_mm512_abs_ps((__m512)*sum),
-                                                        _mm512_set1_ps(INFINITY), _CMP_LT_OQ);
-            *sum = (vec)_mm512_maskz_mov_ps(finite, (__m512)*sum) + bias;
+            *sum = (vec)_mm512_maskz_mov_ps(finite_lanes((__m512)*sum), (__m512)*sum) + bias;
             if (out->accumulate && !places)
                 *sum += load_part(out->c + i * out->c_row + j, count);
         }
