@@ -125,8 +125,8 @@ typedef struct br_peak {
 /* Measures the limits with br_get_num_threads() threads, in about a second. Other load on the
  * machine has little effect on the result. FLOPs are measured with multiply-adds of the widest
  * vectors, or, for f32, with those of the unit for bf16 if br_set_float32_matmul_precision() lets
- * products use it. Products that are too small for that unit, and attention with precision "high",
- * then stay far below the limit. Bytes are measured with the triad a = b + s c over 384 MiB of
+ * products use it. What that unit does not compute, such as products that are too small for it,
+ * then stays far below the limit. Bytes are measured with the triad a = b + s c over 384 MiB of
  * memory, which br_empty_cache() returns to the system. */
 BR_API bool br_measure_peak(br_dtype dtype, br_peak *peak);
 

@@ -247,8 +247,8 @@ BR_API const char *br_get_cpu_capability(void);
  *   high     With AMX both operands are split into two bf16 numbers each, the nearest and the
  *            remainder, and three products of these are summed in f32. The error is less than a
  *            30th of that of "medium". Values beyond bf16's largest become infinite; remainders
- *            that are denormal numbers are lost. With AVX512-BF16 that would be slower than f32, so
- *            products are computed in f32, and so is attention.
+ *            that are denormal numbers are lost. Attention, and products on other processors, are
+ *            computed in f32: with AVX512-BF16 three products take longer than one in f32.
  *   medium   Both operands are rounded to bf16, which has 8 significant bits: to the nearest,
  *            ties to even. Values beyond bf16's largest become infinite, NaN stays NaN, and
  *            denormal numbers are flushed to 0, as in all matrix products. Products are summed in
