@@ -7,18 +7,26 @@
  *     A B  ~  remainder(A) nearest(B) + nearest(A) remainder(B) + nearest(A) nearest(B)
  *
  * The product of both remainders is left out: like the error of a remainder, it is at most about
- * 2^-16 of a term. The smallest products are added first. If one of A's or B's numbers is infinite,
- * the products of remainders may be infinite or NaN where the product is not, for example 0 times
- * infinity. Such sums count as 0, because the product of the nearest numbers has the right value.
- */
+ * 2^-16 of a term. The smallest products are added first. Where a number of A or B is infinite or
+ * NaN, sums of products of remainders may be infinite or NaN, too, also if the product is not: 0
+ * times infinity. Such sums count as 0, because the product of the nearest numbers has the right
+ * value. */
 typedef float real; /* or a pair of bf16 numbers */
 
 #include "ops/kernels/gemm/gemm_amx_tiles.h"
+
+#include <math.h>
 
 /* Both parts of an operand. */
 typedef struct parts {
     const real *nearest, *rest;
 } parts;
+
+/* Returns a mask of the lanes that are neither infinite nor NaN. */
+static __mmask16 finite_lanes(vec x)
+{
+    return _mm512_cmp_ps_mask(_mm512_abs_ps((__m512)x), _mm512_set1_ps(INFINITY), _CMP_LT_OQ);
+}
 
 /* Prepares the sums of products of remainders for the third product: those that are infinite or NaN
  * become 0, and C, or 0, and the bias are added. */
@@ -29,7 +37,7 @@ static void begin_products(real *sums, int64_t rows, const tile_out *out, const 
         const vec bias = out->bias ? load_part(out->bias + j, count) : (vec){ 0 };
         for (int64_t i = 0; i < rows; i++) {
             vec *sum = (vec *)(sums + i * TILE_COLUMNS + j);
-            *sum = (vec)_mm512_maskz_mov_ps(finite_lanes((__m512)*sum), (__m512)*sum) + bias;
+            *sum = (vec)_mm512_maskz_mov_ps(finite_lanes(*sum), (__m512)*sum) + bias;
             if (out->accumulate && !places)
                 *sum += load_part(out->c + i * out->c_row + j, count);
         }

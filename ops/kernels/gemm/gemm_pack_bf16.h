@@ -10,8 +10,6 @@
 #include "ops/kernels/gemm/gemm_operands.h"
 #include "ops/kernels/gemm/gemm_shuffle.h"
 
-#include <math.h>
-
 /* Returns the number of pairs in k numbers. */
 static inline int64_t pairs_in(int64_t k)
 {
@@ -27,19 +25,11 @@ static inline int64_t at_most(int64_t n, int64_t limit)
  * the one nearest to x, and the one nearest to the remainder. */
 typedef enum bf16_part { NEAREST, REMAINDER } bf16_part;
 
-/* Returns a mask of the lanes that are neither infinite nor NaN. */
-ALWAYS_INLINE __mmask16 finite_lanes(__m512 x)
-{
-    return _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(INFINITY), _CMP_LT_OQ);
-}
-
-/* Returns x minus the nearest bf16 number, which is exact, or 0 where that is not finite: an
- * infinite x has no remainder. */
+/* Returns x minus the nearest bf16 number, which is exact; infinite or NaN where that number is. */
 ALWAYS_INLINE vec remainder_of(vec x)
 {
-    const __m512 nearest = _mm512_castsi512_ps(
-        _mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)x)), 16));
-    return (vec)_mm512_maskz_sub_ps(finite_lanes(nearest), (__m512)x, nearest);
+    const __m256i nearest = (__m256i)_mm512_cvtneps_pbh((__m512)x);
+    return x - (vec)_mm512_slli_epi32(_mm512_cvtepu16_epi32(nearest), 16);
 }
 
 /* Returns that part of the lanes of `low` and then of `high`, as bf16 numbers. `which` is a
