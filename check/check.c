@@ -162,7 +162,7 @@ static void compare_within(br_check *check, const char *name, br_tensor *got, br
 static double tolerance_factor(void)
 {
     const br_matmul_precision precision = br__matmul_precision();
-    if (precision == BR_MATMUL_HIGHEST || !br__gemm_bf16_kernels(precision == BR_MATMUL_HIGH))
+    if (!br__gemm_bf16_kernels(precision))
         return 1;
     return precision == BR_MATMUL_HIGH ? 16 : 4096;
 }

@@ -5,8 +5,9 @@
     docs/make_precision_plot.py docs/precision.json >docs/precision.svg      draws the losses
     docs/make_precision_plot.py --table docs/precision.json                  prints the table of the page
 
-Each recipe is trained for 200 steps with five seeds and otherwise its default settings: with f32 products, with bf16 products, and, as a control,
-with the f32 products of AVX2, which differ from those of AVX-512 by the order of their sums only.
+Each recipe is trained for 200 steps with five seeds and otherwise its default settings: with f32 products, with bf16
+products, and, as a control, with the f32 products of AVX2, which differ from those of AVX-512 by the order of their
+sums only.
 """
 import json
 import math

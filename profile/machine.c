@@ -75,8 +75,7 @@ static peak_loop choose_loop(br_dtype dtype)
 {
     const br_matmul_precision precision =
         dtype == BR_F32 ? br__matmul_precision() : BR_MATMUL_HIGHEST;
-    const br_gemm_kernels *bf16 =
-        precision == BR_MATMUL_HIGHEST ? NULL : br__gemm_bf16_kernels(precision == BR_MATMUL_HIGH);
+    const br_gemm_kernels *bf16 = br__gemm_bf16_kernels(precision);
     return bf16 ? (peak_loop){ bf16->peak_loop, bf16->peak_flops } : widest_loop(dtype);
 }
 

@@ -1,6 +1,8 @@
 /* train/ranks.c - a run by several processes: sums over the ranks, and what rank 0 does alone. */
 #include "train/ranks.h"
 #include "distributed/watch.h"
+#include "ops/kernels/gemm/gemm_precision.h"
+#include "ops/kernels/kernels.h"
 
 #include <string.h>
 #include <xxhash.h>
@@ -90,19 +92,10 @@ bool ranks_agree(const ranks *r, const char *what, uint64_t value)
     return !br_failed();
 }
 
-/* Returns the unit that computes large products. Only AMX makes precision "high" faster. */
-static const char *product_unit(void)
-{
-    const char *precision = br_get_float32_matmul_precision();
-    if (strcmp(precision, "highest") == 0)
-        return "f32";
-    const char *unit = br_get_float32_matmul_unit();
-    return strcmp(precision, "medium") == 0 || strcmp(unit, "amx") == 0 ? unit : "f32";
-}
-
 bool ranks_round_alike(const ranks *r)
 {
-    const char *cpu = br_get_cpu_capability(), *unit = product_unit();
+    const br_gemm_kernels *bf16 = br__gemm_bf16_kernels(br__matmul_precision());
+    const char *cpu = br_get_cpu_capability(), *unit = bf16 ? bf16->unit : "f32";
     return ranks_agree(r, "another instruction set", XXH3_64bits(cpu, strlen(cpu))) &&
            ranks_agree(r, "another unit for bf16", XXH3_64bits(unit, strlen(unit)));
 }

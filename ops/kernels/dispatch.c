@@ -26,19 +26,21 @@ TABLES(baseline)
 /* The capabilities, best first. Each includes those after it. */
 static const struct variant {
     const char *name;
-    br_cpu cpu;                            /* the level of the processor that it needs */
-    const br_kernels *kernels[2];          /* for f32 and f64 */
-    const br_gemm_kernels *gemm[2];        /* likewise */
-    const br_gemm_kernels *bf16[2];        /* for precisions "medium" and "high", or NULL */
-    const br_attention_kernels *attention; /* for "medium", or NULL */
-    bool (*is_permitted)(void);            /* asks for permission to use `bf16`, or NULL */
+    br_cpu cpu;                     /* the level of the processor that it needs */
+    const br_kernels *kernels[2];   /* for f32 and f64 */
+    const br_gemm_kernels *gemm[2]; /* likewise */
+    const br_gemm_kernels *bf16[BR_MATMUL_PRECISIONS]; /* NULL: no unit is faster than f32 */
+    const br_attention_kernels *attention;             /* for "medium", or NULL */
+    bool (*is_permitted)(void); /* asks for permission to use `bf16`, or NULL */
 } variants[] = {
 #ifdef BR_HAS_AMX
-    { "amx", BR_CPU_AMX, TABLES_OF(avx512), .bf16 = { &br__gemm_amx, &br__gemm_amx_high },
+    { "amx", BR_CPU_AMX, TABLES_OF(avx512),
+      .bf16 = { [BR_MATMUL_HIGH] = &br__gemm_amx_high, [BR_MATMUL_MEDIUM] = &br__gemm_amx },
       .attention = &br__attention_avx512_bf16, .is_permitted = br__permits_amx },
 #endif
 #ifdef __x86_64__
-    { "avx512_bf16", BR_CPU_AVX512_BF16, TABLES_OF(avx512), .bf16 = { &br__gemm_avx512_bf16, NULL },
+    { "avx512_bf16", BR_CPU_AVX512_BF16, TABLES_OF(avx512),
+      .bf16 = { [BR_MATMUL_MEDIUM] = &br__gemm_avx512_bf16 },
       .attention = &br__attention_avx512_bf16 },
     { "avx512", BR_CPU_AVX512, TABLES_OF(avx512) },
     { "avx2", BR_CPU_AVX2, TABLES_OF(avx2) },
@@ -132,15 +134,18 @@ const br_gemm_kernels *br__gemm_kernels(bool is_double)
     return chosen_variant()->gemm[is_double];
 }
 
-static _Atomic(const br_gemm_kernels *) forced_bf16[2];
+static _Atomic(const br_gemm_kernels *) forced_bf16[BR_MATMUL_PRECISIONS];
 
 /* Asks for permission only when the kernels are needed, because a process that has it can no longer
  * set small signal stacks. */
-const br_gemm_kernels *br__gemm_bf16_kernels(bool is_split)
+const br_gemm_kernels *br__gemm_bf16_kernels(br_matmul_precision precision)
 {
+    if (precision == BR_MATMUL_HIGHEST)
+        return NULL;
     const br_gemm_kernels *forced =
-        atomic_load_explicit(&forced_bf16[is_split], memory_order_relaxed);
-    return forced ? forced : variants[permitted((int)(chosen_variant() - variants))].bf16[is_split];
+        atomic_load_explicit(&forced_bf16[precision], memory_order_relaxed);
+    return forced ? forced
+                  : variants[permitted((int)(chosen_variant() - variants))].bf16[precision];
 }
 
 const br_attention_kernels *br__attention_bf16_kernels(void)
@@ -150,8 +155,8 @@ const br_attention_kernels *br__attention_bf16_kernels(void)
 
 void br__force_bf16_kernels(const br_gemm_kernels *medium, const br_gemm_kernels *high)
 {
-    atomic_store_explicit(&forced_bf16[false], medium, memory_order_relaxed);
-    atomic_store_explicit(&forced_bf16[true], high, memory_order_relaxed);
+    atomic_store_explicit(&forced_bf16[BR_MATMUL_MEDIUM], medium, memory_order_relaxed);
+    atomic_store_explicit(&forced_bf16[BR_MATMUL_HIGH], high, memory_order_relaxed);
 }
 
 const char *br_get_cpu_capability(void)

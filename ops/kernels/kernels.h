@@ -11,6 +11,7 @@
 #ifndef BR_KERNELS_H
 #define BR_KERNELS_H
 
+#include "ops/kernels/gemm/gemm_precision.h"
 #include "tensor/loop.h"
 
 #include <stdatomic.h>
@@ -441,10 +442,10 @@ typedef struct br_kernels {
 /* Return the tables for f32 (is_double false) or f64. */
 const br_kernels *br__kernels(bool is_double);
 const br_gemm_kernels *br__gemm_kernels(bool is_double);
-/* Returns the table for f32 products of precision "medium", whose operands are rounded to bf16, or
- * "high" (is_split true), whose operands are split into two bf16 numbers; NULL if no unit of this
- * processor makes them faster than products in f32. */
-const br_gemm_kernels *br__gemm_bf16_kernels(bool is_split);
+/* Returns the table for f32 products whose operands are rounded to bf16 ("medium") or split into
+ * two bf16 numbers ("high"); NULL for "highest", and if no unit of this processor makes them faster
+ * than products in f32. */
+const br_gemm_kernels *br__gemm_bf16_kernels(br_matmul_precision precision);
 /* The same for attention of precision "medium". */
 const br_attention_kernels *br__attention_bf16_kernels(void);
 extern const br_kernels br__kernels_i64, br__kernels_bool;

@@ -150,7 +150,7 @@ Test(golden, all_files_agree_with_precision_high)
 {
     FOR_EACH_UNIT(unit)
     {
-        if (br__gemm_bf16_kernels(true))
+        if (br__gemm_bf16_kernels(BR_MATMUL_HIGH))
             check_precision("high");
     }
 }

@@ -46,9 +46,9 @@ static void begin(br_cpu level, bool permission, const char *name)
         unsetenv("BRASA_CPU_CAPABILITY");
 }
 
-static const char *unit(bool is_split)
+static const char *unit(br_matmul_precision precision)
 {
-    const br_gemm_kernels *kernels = simulated_bf16_kernels(is_split);
+    const br_gemm_kernels *kernels = simulated_bf16_kernels(precision);
     return kernels ? kernels->unit : "f32";
 }
 
@@ -76,9 +76,10 @@ Test(capability, the_best_kernels_and_unit_are_chosen)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         begin(cases[i].cpu, cases[i].permits, cases[i].name);
         cr_assert_str_eq(simulated_capability(), cases[i].capability, "case %zu", i);
-        cr_assert_str_eq(unit(false), cases[i].unit, "case %zu", i);
+        cr_assert_str_eq(unit(BR_MATMUL_MEDIUM), cases[i].unit, "case %zu", i);
         const bool has_amx = strcmp(cases[i].unit, "amx") == 0;
-        cr_assert_str_eq(unit(true), has_amx ? "amx" : "f32", "case %zu", i);
+        cr_assert_str_eq(unit(BR_MATMUL_HIGH), has_amx ? "amx" : "f32", "case %zu", i);
+        cr_assert_str_eq(unit(BR_MATMUL_HIGHEST), "f32", "case %zu", i);
         const bool rounds = strcmp(cases[i].unit, "f32") != 0;
         cr_assert_eq(simulated_attention_kernels() != NULL, rounds, "case %zu", i);
         check_ok();
@@ -91,11 +92,12 @@ Test(capability, permission_is_asked_for_when_the_unit_is_needed)
     begin(BR_CPU_AMX, true, NULL);
     simulated_kernels(false);
     simulated_gemm_kernels(true);
+    unit(BR_MATMUL_HIGHEST);
     cr_assert_eq(asked, 0);
-    unit(false);
+    unit(BR_MATMUL_MEDIUM);
     cr_assert_eq(asked, 1);
     begin(BR_CPU_AMX, true, "avx512_bf16");
-    unit(false);
+    unit(BR_MATMUL_MEDIUM);
     cr_assert_eq(asked, 0);
 }
 

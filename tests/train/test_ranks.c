@@ -170,6 +170,6 @@ Test(ranks, ranks_that_do_not_fit_are_refused)
                { "steps=2", "matmul_precision=medium" },
                2,
                .kernels_on_rank_1 = "avx512" };
-    if (br__gemm_bf16_kernels(false))
+    if (br__gemm_bf16_kernels(BR_MATMUL_MEDIUM))
         check_refused(r, "rank 1 has another unit for bf16 than rank 0");
 }

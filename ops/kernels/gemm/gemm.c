@@ -485,9 +485,9 @@ static bool run_small(const job *j)
 static const br_gemm_kernels *kernels_for(const br_gemm *g, br_matmul_precision precision,
                                           const br_gemm_kernels *exact)
 {
-    if (precision == BR_MATMUL_HIGHEST || g->m < BF16_ROWS || work(g) < BF16_WORK)
+    if (g->m < BF16_ROWS || work(g) < BF16_WORK)
         return exact;
-    const br_gemm_kernels *bf16 = br__gemm_bf16_kernels(precision == BR_MATMUL_HIGH);
+    const br_gemm_kernels *bf16 = br__gemm_bf16_kernels(precision);
     return bf16 ? bf16 : exact;
 }
 

@@ -12,14 +12,14 @@
 #define CHOICES "highest, high or medium"
 
 static const char *const names[] = { "highest", "high", "medium" };
-enum { PRECISIONS = sizeof names / sizeof *names, NOT_READ = -1 };
+enum { NOT_READ = -1 };
 
 static atomic_int precision = NOT_READ;
 
 /* Returns the precision of that name, or NOT_READ. */
 static int find(const char *name)
 {
-    for (int i = 0; i < PRECISIONS; i++)
+    for (int i = 0; i < BR_MATMUL_PRECISIONS; i++)
         if (strcmp(name, names[i]) == 0)
             return i;
     return NOT_READ;
@@ -66,6 +66,6 @@ const char *br_get_float32_matmul_precision(void)
 
 const char *br_get_float32_matmul_unit(void)
 {
-    const br_gemm_kernels *kernels = br__gemm_bf16_kernels(false);
+    const br_gemm_kernels *kernels = br__gemm_bf16_kernels(BR_MATMUL_MEDIUM);
     return kernels ? kernels->unit : "f32";
 }

@@ -5,7 +5,8 @@
 typedef enum br_matmul_precision {
     BR_MATMUL_HIGHEST,
     BR_MATMUL_HIGH,
-    BR_MATMUL_MEDIUM
+    BR_MATMUL_MEDIUM,
+    BR_MATMUL_PRECISIONS
 } br_matmul_precision;
 
 /* Leaves an error pending if BRASA_FLOAT32_MATMUL_PRECISION has a wrong value. */

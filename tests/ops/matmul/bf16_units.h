@@ -47,7 +47,7 @@ static inline int next_unit(int unit)
  * does not call for a skipped test. */
 static inline void need_unit(void (*end)(void))
 {
-    if (br__gemm_bf16_kernels(false))
+    if (br__gemm_bf16_kernels(BR_MATMUL_MEDIUM))
         return;
     end();
     cr_skip_test("this processor has no unit for products of bf16 numbers");

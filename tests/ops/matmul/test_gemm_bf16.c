@@ -38,9 +38,9 @@ Test(gemm_bf16, small_sizes)
     FOR_EACH_UNIT(unit)
     {
         if (unit == UNIT_AVX512_BF16)
-            check_sizes(br__gemm_bf16_kernels(false), false, 40, 1);
+            check_sizes(br__gemm_bf16_kernels(BR_MATMUL_MEDIUM), false, 40, 1);
         else
-            check_sizes(br__gemm_bf16_kernels(false), false, MAX_SIZE, 3);
+            check_sizes(br__gemm_bf16_kernels(BR_MATMUL_MEDIUM), false, MAX_SIZE, 3);
     }
 }
 
@@ -49,8 +49,8 @@ Test(gemm_bf16, small_sizes_of_split_operands)
     need_unit(check_end);
     FOR_EACH_UNIT(unit)
     {
-        if (br__gemm_bf16_kernels(true))
-            check_sizes(br__gemm_bf16_kernels(true), true, MAX_SIZE, 3);
+        if (br__gemm_bf16_kernels(BR_MATMUL_HIGH))
+            check_sizes(br__gemm_bf16_kernels(BR_MATMUL_HIGH), true, MAX_SIZE, 3);
     }
 }
 
@@ -76,8 +76,8 @@ Test(gemm_bf16, long_sums)
     need_unit(check_end);
     FOR_EACH_UNIT(unit)
     {
-        check_depths(br__gemm_bf16_kernels(false), false);
-        if (br__gemm_bf16_kernels(true))
-            check_depths(br__gemm_bf16_kernels(true), true);
+        check_depths(br__gemm_bf16_kernels(BR_MATMUL_MEDIUM), false);
+        if (br__gemm_bf16_kernels(BR_MATMUL_HIGH))
+            check_depths(br__gemm_bf16_kernels(BR_MATMUL_HIGH), true);
     }
 }

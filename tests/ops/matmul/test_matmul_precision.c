@@ -110,45 +110,41 @@ static br_tensor *operand(int ndim, const int64_t *sizes, layout how)
     return br_slice(br_randn(ndim, s, BR_F32), -1, 0, BR_ALL, how == STRIDED ? 3 : 1);
 }
 
-/* Checks the product in "medium", and that it has the same bits for 1, 2 and 3 threads. */
-static void check_matmul(br_tensor *a, br_tensor *b)
+/* Checks the product in that precision, given the sum of `terms` products and the sum of their
+ * absolute values, and that it has the same bits for 1, 2 and 3 threads. */
+static void check_threads(const char *precision, br_tensor *a, br_tensor *b, br_tensor *want,
+                          br_tensor *magnitude, int64_t terms)
 {
-    br_tensor *ra = rounded(a), *rb = rounded(b), *first = NULL;
-    set_precision("medium");
+    br_tensor *first = NULL;
+    set_precision(precision);
     for (int threads = 1; threads <= 3; threads++) {
         br_set_num_threads(threads);
         br_tensor *c = br_matmul(a, b);
         if (first)
             cr_assert(same_bits(first, c), "%d threads change the result", threads);
         else
-            check_sums(c, br_matmul(ra, rb), br_matmul(br_abs(ra), br_abs(rb)), br_size(a, -1));
+            check_sums(c, want, magnitude, terms);
         first = c;
     }
     set_precision("highest");
     cr_assert(!same_bits(first, br_matmul(a, b)), "the product was not computed in bf16");
 }
 
-/* Checks the product in "high": the sum of three products of bf16 numbers, for 1, 2 and 3
- * threads. */
+static void check_matmul(br_tensor *a, br_tensor *b)
+{
+    br_tensor *ra = rounded(a), *rb = rounded(b);
+    check_threads("medium", a, b, br_matmul(ra, rb), br_matmul(br_abs(ra), br_abs(rb)),
+                  br_size(a, -1));
+}
+
+/* In "high" a product is the sum of three products of bf16 numbers. */
 static void check_split_matmul(br_tensor *a, br_tensor *b)
 {
     br_tensor *ra = rounded(a), *rb = rounded(b), *la = remainders(a), *lb = remainders(b);
     br_tensor *want = br_add(br_matmul(ra, rb), br_add(br_matmul(ra, lb), br_matmul(la, rb)));
     br_tensor *magnitude =
         br_matmul(br_add(br_abs(ra), br_abs(la)), br_add(br_abs(rb), br_abs(lb)));
-    br_tensor *first = NULL;
-    set_precision("high");
-    for (int threads = 1; threads <= 3; threads++) {
-        br_set_num_threads(threads);
-        br_tensor *c = br_matmul(a, b);
-        if (first)
-            cr_assert(same_bits(first, c), "%d threads change the result", threads);
-        else
-            check_sums(c, want, magnitude, 3 * br_size(a, -1));
-        first = c;
-    }
-    set_precision("highest");
-    cr_assert(!same_bits(first, br_matmul(a, b)), "the product was not computed in bf16");
+    check_threads("high", a, b, want, magnitude, 3 * br_size(a, -1));
 }
 
 /* Partial tiles, several k-blocks, odd k, and several blocks of packed rows. */
@@ -170,7 +166,7 @@ static void check_products(void)
             br_tensor *a = operand(BR_SHAPE(n[0], n[1]), of_a);
             br_tensor *b = operand(BR_SHAPE(n[1], n[2]), of_b);
             check_matmul(a, b);
-            if (br__gemm_bf16_kernels(true))
+            if (br__gemm_bf16_kernels(BR_MATMUL_HIGH))
                 check_split_matmul(a, b);
             br_scope_end(scope);
         }
@@ -251,7 +247,7 @@ Test(matmul_precision, high_has_a_thirtieth_of_the_error)
 static const char *const *bf16_precisions(int *count)
 {
     static const char *const names[] = { "medium", "high" };
-    *count = br__gemm_bf16_kernels(true) ? 2 : 1;
+    *count = br__gemm_bf16_kernels(BR_MATMUL_HIGH) ? 2 : 1;
     return names;
 }
 
