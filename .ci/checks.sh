@@ -389,6 +389,17 @@ samples() {
     fi
 }
 
+# extremes SEED: checks calls with tiny and huge numbers, infinities and NaN.
+extremes() {
+    built gcc
+    with_torch tests/op_db/extremes.py build/brasa "$work/extremes" --seed "$1" --calls 40
+    build/brasa check --json "$work/extremes" >"$work/extremes.json" || {
+        grep -o '^{"op":"[^"]*"\|"failures":\["[^]]*\]' "$work/extremes.json" | grep -B 1 '^"failures'
+        echo "To repeat this: BRASA_SEED=$1 .ci/full --only 'extreme values'"
+        return 1
+    }
+}
+
 # Checks the tables of the options' defaults and accepted values against the current PyTorch and transformers.
 defaults() {
     built gcc
@@ -525,6 +536,7 @@ full_checks() {
         check "PyTorch's samples, seed $sample_seed" samples $sample_seed
     done
     check "PyTorch's samples, new seed" samples "$seed"
+    check "extreme values" extremes "$seed"
     check "PyTorch's defaults" defaults
     check "keys of transformers' files" transformers_keys
     check "added tokens of random tokenizers" compared "$seed" tests/data/compare_added.py build/brasa 40

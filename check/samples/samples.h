@@ -8,8 +8,10 @@
  *
  * "grad" of an argument is the gradient of the randomly weighted sum of the outputs with respect to
  * the argument; "second" is the gradient of the randomly weighted sum of these gradients; null
- * means none. "grad" of an output tells whether it requires grad. "error" marks a call that must be
- * rejected. "skip" is the reason why a call could not be recorded. */
+ * means none. Instead of "rtol" and "atol" there may be "bound", the name of an f64 tensor with the
+ * largest error of each element; infinity accepts everything. "grad" of an output tells whether it
+ * requires grad. "error" marks a call that must be rejected. "skip" is the reason why a call could
+ * not be recorded. */
 #ifndef BRASA_CHECK_SAMPLES_H
 #define BRASA_CHECK_SAMPLES_H
 

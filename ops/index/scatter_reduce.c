@@ -6,6 +6,7 @@
  * product of the others. */
 #include "ops/index/index_internal.h"
 #include "ops/ops_internal.h"
+#include "ops/scaling.h"
 
 #include <string.h>
 
@@ -107,20 +108,43 @@ static br_tensor *product_without_zeros(br_tensor *other, br_tensor *x, br_tenso
     return product;
 }
 
-/* The gradient is dy times the product of the other factors, which is y / src unless src is 0. */
+static br_tensor *without_zeros(br_tensor *t)
+{
+    return br_masked_fill(t, br_eq_scalar(t, 0), 1);
+}
+
+/* Returns true if the products of the factors other than 0 stay in the range of the dtype. */
+static bool products_fit(br_tensor *x, br_tensor *index, br_tensor *src, const params *p)
+{
+    br_scope *scope = br_no_grad_begin();
+    bool fit = br__in_range(reduced(without_zeros(x), index, without_zeros(src), p));
+    br_scope_end(scope);
+    return fit;
+}
+
+/* The gradient is dy times the product of the other factors, which is y / src unless src is 0. If a
+ * product in f32 leaves the range, although the product of the others may not, all are computed in
+ * f64. */
 static void product_gradient(br_node *node, br_tensor *dy, br_tensor **dx, const params *p)
 {
     br_tensor *x = br_saved(node, X), *src = br_saved(node, SRC), *index = br_saved(node, INDEX);
     if (br_failed())
         return;
-    br_tensor *whole_x = br_masked_fill(x, br_eq_scalar(x, 0), 1);
+    br_dtype dtype = x->dtype;
+    if (dtype == BR_F32 && !products_fit(x, index, src, p)) {
+        x = br_to(x, BR_F64);
+        src = br_to(src, BR_F64);
+        dy = br_to(dy, BR_F64);
+    }
+    br_tensor *whole_x = without_zeros(x);
     dx[0] = br_div(br_mul(dy, reduced(whole_x, index, src, p)), whole_x);
     if (!p->include_self)
         dx[0] = without_self(dy, p->dim, index, 0);
     br_tensor *y = br_gather(reduced(x, index, src, p), p->dim, index);
-    br_tensor *others = br_div(y, br_masked_fill(src, br_eq_scalar(src, 0), 1));
+    br_tensor *others = br_div(y, without_zeros(src));
     others = product_without_zeros(others, x, index, src, p);
-    dx[1] = br_mul(br_gather(dy, p->dim, index), others);
+    dx[0] = br_to(dx[0], dtype);
+    dx[1] = br_to(br_mul(br_gather(dy, p->dim, index), others), dtype);
 }
 
 static void reduce_backward(br_node *node, br_tensor *dy, br_tensor **dx)

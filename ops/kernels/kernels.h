@@ -68,6 +68,7 @@
     BINARY(maximum, real_maximum(a, b))                                  \
     BINARY(minimum, real_minimum(a, b))                                  \
     BINARY(clamp_grad, inside(b, PARAM(0), PARAM(1)) ? a : 0)            \
+    BINARY(hardtanh_grad, b <= PARAM(0) || b >= PARAM(1) ? 0 : a)        \
     BINARY(leaky_relu_grad, b > 0 ? a : a * PARAM(0))                    \
     BINARY(tanh_grad, a * (1 - b * b))                                   \
     BINARY(sigmoid_grad, a * (1 - b) * b)                                \

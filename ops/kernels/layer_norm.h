@@ -38,6 +38,30 @@ static double squares_of_row(const real *x, int64_t n, real mean)
     return sum;
 }
 
+/* Return the mean of a row, and its sum of (x - mean)^2. Sums of the element type that overflow,
+ * such as those of the squares of f32 numbers above 1.8e19, are computed again in double. */
+static double mean_of_row(const real *x, int64_t n)
+{
+    double sum = sum_of_row(x, n);
+    if (!(fabs(sum) < INFINITY)) {
+        sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            sum += (double)x[i];
+    }
+    return sum / (double)n;
+}
+
+static double deviations_of_row(const real *x, int64_t n, real mean)
+{
+    double sum = squares_of_row(x, n, mean);
+    if (!(sum < INFINITY)) {
+        sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            sum += ((double)x[i] - (double)mean) * ((double)x[i] - (double)mean);
+    }
+    return sum;
+}
+
 /* The weight or the bias: an array, or one value for all elements. */
 typedef struct parameter {
     const real *at;
@@ -65,8 +89,8 @@ static void layer_norm_row(const br_layer_norm_work *w, const parameter *of_weig
     const int64_t n = w->n, whole = n & -VECTOR;
     const real *restrict x = (const real *)w->x + row * n;
     real *restrict y = (real *)w->y + row * n;
-    real mean = w->mean ? (real)(sum_of_row(x, n) / (double)n) : 0;
-    real rstd = (real)(1 / sqrt(squares_of_row(x, n, mean) / (double)n + w->eps));
+    real mean = w->mean ? (real)mean_of_row(x, n) : 0;
+    real rstd = (real)(1 / sqrt(deviations_of_row(x, n, mean) / (double)n + w->eps));
     if (w->mean)
         ((real *)w->mean)[row] = mean;
     ((real *)w->rstd)[row] = rstd;

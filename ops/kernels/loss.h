@@ -37,7 +37,8 @@ static void cross_entropy_sums_kernel(int64_t n, const void *x_row, int64_t targ
     sums->rest = rest;
 }
 
-/* Returns the sum of (x - shift) w, with w = 1 if it is NULL. */
+/* Returns the sum of (x - shift) w, with w = 1 if it is NULL. A class of weight 0 is left out even
+ * if x is infinite. */
 static double shifted_dot_kernel(int64_t n, const void *x_row, const void *w_row, double shift)
 {
     const real *x = x_row, *w = w_row, less = (real)shift;
@@ -46,7 +47,7 @@ static double shifted_dot_kernel(int64_t n, const void *x_row, const void *w_row
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t count = block_at(i, n);
         if (w)
-            FOR_EACH(real, k, count, terms[k] = (x[i + k] - less) * w[i + k];)
+            FOR_EACH(real, k, count, terms[k] = w[i + k] == 0 ? 0 : (x[i + k] - less) * w[i + k];)
         else
             FOR_EACH(real, k, count, terms[k] = x[i + k] - less;)
         sum += sum_of_row(terms, count);

@@ -40,9 +40,9 @@ static void channel_moments(const br_channel_work *w)
     const double n = (double)w->inner, before = (double)w->count, all = before + n;
     for (int64_t c = 0; c < w->channels; c++) {
         const real *x = (const real *)w->x + c * w->inner;
-        double mean = sum_of_row(x, w->inner) / n, delta = mean - w->first[c];
+        double mean = mean_of_row(x, w->inner), delta = mean - w->first[c];
         w->second[c] +=
-            squares_of_row(x, w->inner, (real)mean) + delta * delta * (before * n / all);
+            deviations_of_row(x, w->inner, (real)mean) + delta * delta * (before * n / all);
         w->first[c] += delta * (n / all);
     }
 }

@@ -86,8 +86,8 @@ static void loss_of_row(const br_class_rows *r, int64_t row)
     br_cross_entropy_sums sums;
     r->kernels->cross_entropy_sums(r->classes, x, r->target[row], &sums);
     double log_sum = sums.own == 1 ? log1p(sums.rest) : log(sums.own + sums.rest);
-    double spread = spread_part(r);
-    double loss = own_part(r, row) * (log_sum - (load(r, x, r->target[row]) - sums.row_max));
+    double spread = spread_part(r), own = own_part(r, row);
+    double loss = own == 0 ? 0 : own * (log_sum - (load(r, x, r->target[row]) - sums.row_max));
     if (spread > 0)
         loss += spread * (r->s.weight_sum * log_sum -
                           r->kernels->shifted_dot(r->classes, x, r->weight, sums.row_max));
@@ -113,7 +113,7 @@ static void gradient_of_row(const br_class_rows *r, int64_t row)
                                    .own_exp = load(r, r->sums, BR_CLASS_SUMS * row + 1),
                                    .rest = load(r, r->sums, BR_CLASS_SUMS * row + 2),
                                    .own = scale * own_part(r, row),
-                                   .shared = scale * spread * r->s.weight_sum,
+                                   .shared = spread == 0 ? 0 : scale * spread * r->s.weight_sum,
                                    .spread = scale * spread,
                                    .target = r->target[row] };
     r->kernels->cross_entropy_grad(r->classes, r->x + row * bytes, r->weight, &terms, dx);

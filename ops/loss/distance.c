@@ -53,6 +53,12 @@ static void warn_of_broadcast(const char *op, const br_tensor *input, const br_t
              op, br__shape(target), br__shape(input));
 }
 
+/* Returns factor * x, and 0 where the factor is 0. */
+static br_tensor *weighted(br_tensor *x, br_tensor *factor)
+{
+    return br_mul(factor, br__unless_left_out(x, factor));
+}
+
 /* ---- Elementwise losses ---------------------------------------------------------------------- */
 
 br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
@@ -172,11 +178,12 @@ br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tensor *targ
         (pos_weight && !br__check_broadcastable(op, "input", input, "pos_weight", pos_weight)))
         return NULL;
     br_scope *scope = br_scope_begin();
-    br_tensor *hit = br_mul(target, br_softplus(br_neg(input), 1, INFINITY));
-    br_tensor *miss = br_mul(br_rsub_scalar(target, 1), br_softplus(input, 1, INFINITY));
-    br_tensor *losses = br_add(pos_weight ? br_mul(hit, pos_weight) : hit, miss);
+    br_tensor *not_target = br_rsub_scalar(target, 1);
+    br_tensor *hit = weighted(br_softplus(br_neg(input), 1, INFINITY), target);
+    br_tensor *miss = weighted(br_softplus(input, 1, INFINITY), not_target);
+    br_tensor *losses = br_add(pos_weight ? weighted(hit, pos_weight) : hit, miss);
     if (weight)
-        losses = br_mul(losses, weight);
+        losses = weighted(losses, weight);
     return br__finish_loss(op, scope, losses, reduction);
 }
 
@@ -240,7 +247,7 @@ br_tensor *br_binary_cross_entropy(br_tensor *input, br_tensor *target, br_tenso
         return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *losses = bce(input, target);
-    return br__finish_loss(op, scope, weight ? br_mul(losses, weight) : losses, reduction);
+    return br__finish_loss(op, scope, weight ? weighted(losses, weight) : losses, reduction);
 }
 
 /* The loss is t (log t - x), where x is the logarithm of a probability. It is 0 where t = 0. */
@@ -255,11 +262,11 @@ br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction
     br_scope *scope = br_scope_begin();
     br_tensor *losses;
     if (log_target) {
-        losses = br_mul(br_exp(target), br_sub(target, input));
+        losses = weighted(br_sub(target, input), br_exp(target));
     } else {
         br_tensor *entropy = br_mul(target, br_log(target));
         entropy = br_masked_fill(entropy, br_eq_scalar(target, 0), 0);
-        losses = br_sub(entropy, br_mul(target, input));
+        losses = br_sub(entropy, weighted(input, target));
     }
     if (reduction != BR_REDUCTION_BATCHMEAN)
         return br__finish_loss("kl_div", scope, losses, reduction);

@@ -29,6 +29,10 @@ br_tensor *br__cross_entropy_composed(br_tensor *input, br_tensor *target,
  * otherwise. */
 bool br__check_broadcastable(const char *op, const char *a_name, const br_tensor *a,
                              const char *b_name, const br_tensor *b);
+/* Returns x, with 0 where it is infinite or NaN and the factor is 0. A factor of 0, such as a
+ * weight or a target probability, leaves an element out, but its product with infinity would be
+ * NaN. */
+br_tensor *br__unless_left_out(br_tensor *x, br_tensor *factor);
 /* Reduces the losses and ends the scope in which they were computed. */
 br_tensor *br__finish_loss(const char *op, br_scope *scope, br_tensor *losses,
                            br_reduction reduction);

@@ -1,10 +1,17 @@
 /* ops/loss/margin.c - losses with a margin: triplet_margin, margin_ranking, hinge_embedding,
  * cosine_embedding; and soft_margin. All are composed of recorded operations. */
 #include "ops/loss/loss_internal.h"
+#include "ops/scaling.h"
 
 #include <math.h>
 
 BR_DEFINE_DEFAULTS(br_triplet)
+
+/* Returns max(x, 0), whose gradient is 0 where x is NaN, unlike that of relu. */
+static br_tensor *positive_part(br_tensor *x)
+{
+    return br_clamp(x, 0, INFINITY);
+}
 
 /* With `swap`, the distance of the negative is the smaller of those to the anchor and to the
  * positive. */
@@ -31,7 +38,7 @@ br_tensor *br_triplet_margin_loss(br_tensor *anchor, br_tensor *positive, br_ten
     if (o->swap)
         dist_neg =
             br_minimum(dist_neg, br_pairwise_distance(positive, negative, o->p, o->eps, false));
-    br_tensor *losses = br_relu(br_add_scalar(br_sub(dist_pos, dist_neg), o->margin));
+    br_tensor *losses = positive_part(br_add_scalar(br_sub(dist_pos, dist_neg), o->margin));
     return br__finish_loss(op, scope, losses, reduction);
 }
 
@@ -45,7 +52,7 @@ br_tensor *br_margin_ranking_loss(br_tensor *input1, br_tensor *input2, br_tenso
         return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *wrong = br_mul(br_neg(target), br_sub(input1, input2));
-    return br__finish_loss(op, scope, br_relu(br_add_scalar(wrong, margin)), reduction);
+    return br__finish_loss(op, scope, positive_part(br_add_scalar(wrong, margin)), reduction);
 }
 
 /* The loss is the input where the target is 1, and max(margin - input, 0) where it is -1. */
@@ -58,20 +65,34 @@ br_tensor *br_hinge_embedding_loss(br_tensor *input, br_tensor *target, double m
         return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *zero = br_scalar(0, input->dtype);
-    br_tensor *apart = br_relu(br_rsub_scalar(input, margin));
+    br_tensor *apart = positive_part(br_rsub_scalar(input, margin));
     br_tensor *losses = br_add(br_where(br_ne_scalar(target, 1), apart, zero),
                                br_where(br_ne_scalar(target, -1), input, zero));
     return br__finish_loss(op, scope, losses, reduction);
+}
+
+/* A vector divided by a scale, and its squared norm plus 1e-12, divided by the square of the scale.
+ * The scale is 1 unless squares of the elements could overflow. */
+typedef struct scaled_vector {
+    br_tensor *x, *square;
+} scaled_vector;
+
+static scaled_vector scaled_to_square(br_tensor *x)
+{
+    br_tensor *scale = br__scale_of_large("cosine_embedding_loss", x, 1u << (br_ndim(x) - 1));
+    if (scale)
+        x = br_div(x, scale);
+    br_tensor *square = br_sum_dim(br_mul(x, x), BR_DIMS(-1), true);
+    return (scaled_vector){ x, br_squeeze(br__add_scaled_eps(square, 1e-12, scale), -1) };
 }
 
 /* Computes the cosine similarity as PyTorch does for this loss: 1e-12 is added to the squared
  * norms. */
 static br_tensor *cosine_of(br_tensor *a, br_tensor *b)
 {
-    br_tensor *dot = br_sum_dim(br_mul(a, b), BR_DIMS(-1), false);
-    br_tensor *a_square = br_add_scalar(br_sum_dim(br_mul(a, a), BR_DIMS(-1), false), 1e-12);
-    br_tensor *b_square = br_add_scalar(br_sum_dim(br_mul(b, b), BR_DIMS(-1), false), 1e-12);
-    return br_div(dot, br_sqrt(br_mul(a_square, b_square)));
+    scaled_vector u = scaled_to_square(a), v = scaled_to_square(b);
+    br_tensor *dot = br_sum_dim(br_mul(u.x, v.x), BR_DIMS(-1), false);
+    return br_div(dot, br_sqrt(br_mul(u.square, v.square)));
 }
 
 br_tensor *br_cosine_embedding_loss(br_tensor *input1, br_tensor *input2, br_tensor *target,
@@ -92,7 +113,7 @@ br_tensor *br_cosine_embedding_loss(br_tensor *input1, br_tensor *input2, br_ten
     br_scope *scope = br_scope_begin();
     br_tensor *cosine = cosine_of(input1, input2);
     br_tensor *zero = br_scalar(0, input1->dtype);
-    br_tensor *apart = br_relu(br_sub_scalar(cosine, margin));
+    br_tensor *apart = positive_part(br_sub_scalar(cosine, margin));
     br_tensor *losses = br_add(br_where(br_eq_scalar(target, 1), br_rsub_scalar(cosine, 1), zero),
                                br_where(br_eq_scalar(target, -1), apart, zero));
     return br__finish_loss(op, scope, losses, reduction);

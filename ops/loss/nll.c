@@ -46,6 +46,12 @@ bool br__check_class_options(const char *op, const br_tensor *input,
            check_weight(op, input, options->weight);
 }
 
+br_tensor *br__unless_left_out(br_tensor *x, br_tensor *factor)
+{
+    br_tensor *left_out = br_logical_and(br_eq_scalar(factor, 0), br_logical_not(br_isfinite(x)));
+    return br_masked_fill(x, left_out, 0);
+}
+
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
 /* The targets' indices, 0 where they are ignored, and the weights of their classes (1 without
@@ -80,7 +86,7 @@ static br_tensor *picked(br_tensor *log_p, const chosen *c)
 {
     int64_t dim = br__class_dim(log_p);
     br_tensor *own = br_squeeze(br_gather(log_p, dim, br_unsqueeze(c->index, dim)), dim);
-    return br_neg(br_mul(own, c->weight));
+    return br_neg(br_mul(br__unless_left_out(own, c->weight), c->weight));
 }
 
 br_tensor *br__along_classes(br_tensor *weight, const br_tensor *input)
@@ -119,9 +125,11 @@ static br_tensor *smoothed(br_tensor *log_p, const chosen *c, br_tensor *ignored
 {
     int64_t dim = br__class_dim(log_p);
     double s = o->label_smoothing, classes = (double)br_size(log_p, dim);
-    br_tensor *all = o->weight ? br_mul(log_p, br__along_classes(o->weight, log_p)) : log_p;
+    br_tensor *weight = o->weight ? br__along_classes(o->weight, log_p) : NULL;
+    br_tensor *all = weight ? br_mul(br__unless_left_out(log_p, weight), weight) : log_p;
     all = br_masked_fill(br_neg(br_sum_dim(all, BR_DIMS(dim), false)), ignored, 0);
-    return br_add(br_mul_scalar(picked(log_p, c), 1 - s), br_mul_scalar(all, s / classes));
+    all = br_mul_scalar(all, s / classes);
+    return s == 1 ? all : br_add(br_mul_scalar(picked(log_p, c), 1 - s), all);
 }
 
 static br_tensor *of_indices(br_tensor *input, br_tensor *target, const br_cross_entropy_options *o)
@@ -147,9 +155,11 @@ static br_tensor *of_probabilities(br_tensor *input, br_tensor *target,
     br_tensor *log_p = br_log_softmax(input, dim);
     if (s > 0)
         target = br_add_scalar(br_mul_scalar(target, 1 - s), s / (double)classes);
-    br_tensor *terms = br_mul(log_p, target);
-    if (o->weight)
-        terms = br_mul(terms, br__along_classes(o->weight, input));
+    br_tensor *terms = br_mul(br__unless_left_out(log_p, target), target);
+    if (o->weight) {
+        br_tensor *weight = br__along_classes(o->weight, input);
+        terms = br_mul(br__unless_left_out(terms, weight), weight);
+    }
     br_tensor *losses = br_neg(br_sum_dim(terms, BR_DIMS(dim), false));
     if (reduction == BR_REDUCTION_NONE)
         return losses;

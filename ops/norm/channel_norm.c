@@ -7,6 +7,7 @@
  * weight, mean and rstd = 1 / sqrt(variance + eps). mean and rstd have one element for each
  * channel, as the kernels read them. */
 #include "ops/composed_internal.h"
+#include "ops/scaling.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -242,9 +243,12 @@ static void compose(br_tensor *const *inputs, const void *params, br_tensor **ou
     if (p->computed) {
         int64_t dims[] = { 2, 3, 0 };
         int n = p->across ? 3 : 2;
+        br_tensor *scale = br__scale_of_large("norm_backward", seen, p->across ? 0xd : 0xc);
+        if (scale)
+            seen = br_div(seen, scale);
         br_tensor *centred = br_sub(seen, br_mean_dim(seen, n, dims, true));
         br_tensor *variance = br_mean_dim(br_mul(centred, centred), n, dims, true);
-        y = br_mul(centred, br_rsqrt(br_add_scalar(variance, p->eps)));
+        y = br_mul(centred, br_rsqrt(br__add_scaled_eps(variance, p->eps, scale)));
     } else {
         const int64_t sizes[] = { groups, 1, 1 };
         y = br_mul(br_sub(seen, br_reshape(inputs[SAVED_MEAN], 3, sizes)),
@@ -340,17 +344,32 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     if (br_failed())
         return;
     set_coefficients(p, work.first, work.second, weight, rstd, scale, slope, shift);
-    BR_TRAFFIC(out, x, dy, scale, slope, shift);
     work.out = out->data;
     work.scale = scale->data, work.slope = slope->data, work.shift = shift->data;
-    run_pass(p, x->dtype, kernels->channel_norm_grad, &work);
+    if (p->computed) {
+        BR_TRAFFIC(out, x, dy, scale, slope, shift);
+        run_pass(p, x->dtype, kernels->channel_norm_grad, &work);
+    } else { /* dx = dy scale: slope and shift are 0, and 0 times an infinite x would be NaN */
+        BR_TRAFFIC(out, dy, scale, shift);
+        work.x = dy->data, work.mean = shift->data;
+        run_pass(p, x->dtype, kernels->channel_norm, &work);
+    }
     dx[X] = out;
+}
+
+/* Returns true if the fused gradient can represent its coefficients, such as rstd^3 times a sum. */
+static bool coefficients_fit(const br_tensor *rstd)
+{
+    for (int64_t i = 0; rstd && i < rstd->numel; i++)
+        if (get(rstd, i) < (rstd->dtype == BR_F64 ? 0x1p-300 : 0x1p-30))
+            return false;
+    return true;
 }
 
 static void norm_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const plan *p = br_params(node);
-    if (!br_grad_enabled()) {
+    if (!br_grad_enabled() && coefficients_fit(br_saved(node, SAVED_RSTD))) {
         fused_backward(node, dy, dx);
         return;
     }

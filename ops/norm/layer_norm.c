@@ -1,6 +1,7 @@
 /* ops/norm/layer_norm.c - layer norm, and RMS norm, which is the same without a mean. The operation
  * saves x, weight, and for each row the mean and rstd = 1 / sqrt(variance + eps). */
 #include "ops/ops_internal.h"
+#include "ops/scaling.h"
 #include "ops/shape/view_internal.h"
 
 #include <float.h>
@@ -92,17 +93,24 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         dx[BIAS] = br_reshape(br_sum_dim(dbias, BR_DIMS(0), false), s->ndims, sizes);
 }
 
-/* Computes the gradient by recorded operations. */
+/* Computes the gradient by recorded operations. If squares of x could overflow, x is divided by a
+ * scale, which does not change xhat and divides dx. */
 static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const settings *s = br_params(node);
     br_tensor *x = br_saved(node, X), *weight = br_saved(node, WEIGHT);
     int64_t dims[BR_MAX_DIMS];
-    for (int i = 0; i < s->ndims; i++)
+    unsigned bits = 0;
+    for (int i = 0; i < s->ndims; i++) {
         dims[i] = i - s->ndims;
+        bits |= 1u << (br_ndim(x) + dims[i]);
+    }
+    br_tensor *scale = br__scale_of_large("layer_norm", x, bits);
+    if (scale)
+        x = br_div(x, scale);
     br_tensor *centred = s->centred ? br_sub(x, br_mean_dim(x, s->ndims, dims, true)) : x;
     br_tensor *variance = br_mean_dim(br_mul(centred, centred), s->ndims, dims, true);
-    br_tensor *rstd = br_pow_scalar(br_add_scalar(variance, s->eps), -0.5);
+    br_tensor *rstd = br_pow_scalar(br__add_scaled_eps(variance, s->eps, scale), -0.5);
     br_tensor *xhat = br_mul(centred, rstd);
     if (br_needs_input_grad(node, X)) {
         br_tensor *g = weight ? br_mul(dy, weight) : dy;
@@ -110,6 +118,8 @@ static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         if (s->centred)
             g = br_sub(g, br_mean_dim(g, s->ndims, dims, true));
         dx[X] = br_mul(rstd, br_sub(g, br_mul(xhat, mean_gx)));
+        if (scale)
+            dx[X] = br_div(dx[X], scale);
     }
     if (br_needs_input_grad(node, WEIGHT))
         dx[WEIGHT] = br_mul(dy, xhat);

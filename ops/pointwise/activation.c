@@ -90,6 +90,8 @@ static void gelu_tanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         dx[0] = br__binary("gelu", BR_LOOP(gelu_tanh_grad), dy, x);
         return;
     }
+    /* Beyond 10 the derivative is 0 or 1 to the last digit, but powers of x could overflow. */
+    x = br_clamp(x, -10, 10);
     br_tensor *square = br_mul(x, x);
     br_tensor *z = br_mul_scalar(br_mul(x, br_add_scalar(br_mul_scalar(square, cubic), 1)), scale);
     br_tensor *slope = br_mul_scalar(br_add_scalar(br_mul_scalar(square, 3 * cubic), 1), scale);
@@ -255,6 +257,31 @@ static void clamp_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 }
 
 static const br_op clamp_op = { "clamp", clamp_backward, false };
+
+/* ---- hardtanh -------------------------------------------------------------------------------- */
+
+/* The function is clamp, but its gradient passes NaN, as in PyTorch. */
+static void hardtanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (!br_grad_enabled()) {
+        dx[0] = fused("hardtanh", BR_LOOP(hardtanh_grad), node, dy);
+        return;
+    }
+    br_tensor *x = br_saved(node, 0);
+    br_tensor *below = br_le_scalar(x, param(node, 0)), *above = br_ge_scalar(x, param(node, 1));
+    dx[0] = br_masked_fill(dy, br_logical_or(below, above), 0);
+}
+
+static const br_op hardtanh_op = { "hardtanh", hardtanh_backward, false };
+
+br_tensor *br_hardtanh(br_tensor *x, double min, double max)
+{
+    if (!(min <= max))
+        return br_fail(BR_ERROR_ARGUMENT, "hardtanh", "min %g must be at most max %g", min, max);
+    return apply(&hardtanh_op, BR_LOOP(clamp), x, min, max);
+}
+
+/* ---- clamp of integers ----------------------------------------------------------------------- */
 
 /* Converts a bound to i64; an infinite one becomes the limit of the type. */
 static bool integer_bound(double bound, int64_t *value)

@@ -3,6 +3,7 @@
  * Autograd sums gradients down to the shapes of broadcast inputs, so the backward functions here
  * may assume equal shapes. */
 #include "ops/ops_internal.h"
+#include "ops/scaling.h"
 
 /* ---- Two tensors ----------------------------------------------------------------------------- */
 
@@ -69,12 +70,17 @@ static br_tensor *dividend(br_tensor *t)
     return t && !br_is_floating(t) ? br_to(t, BR_F32) : t;
 }
 
-/* da = dy / b, db = -dy a / b^2 = -(dy / b) y. */
+static br_tensor *quotient_slope(br_tensor *dy, br_tensor *da, br_tensor *y, br_tensor *b)
+{
+    return br__finite(da) ? br_mul(da, y) : br_mul(dy, br_div(y, b));
+}
+
+/* da = dy / b, db = -dy a / b^2 = -(dy / b) y, or -dy (y / b) if dy / b overflows. */
 static void div_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     dx[0] = br_div(dy, br_saved(node, 0));
     if (br_needs_input_grad(node, 1))
-        dx[1] = br_neg(br_mul(dx[0], br_saved(node, 1)));
+        dx[1] = br_neg(quotient_slope(dy, dx[0], br_saved(node, 1), br_saved(node, 0)));
 }
 
 static const br_op div_op = { "div", div_backward, false };
@@ -94,13 +100,25 @@ br_tensor *br_div(br_tensor *a, br_tensor *b)
     return y;
 }
 
+/* Returns b a^(b-1), or (b / a) a^b where a^(b-1) overflows. */
+static br_tensor *slope_of_base(br_tensor *a, br_tensor *b)
+{
+    br_tensor *slope = br_mul(b, br_pow(a, br_sub_scalar(b, 1)));
+    if (br__finite(slope))
+        return slope;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *number = br_logical_and(br_ne_scalar(a, 0), br_isfinite(a));
+    br_tensor *overflows = br__composed(scope, br_logical_and(br_isinf(slope), number));
+    return br_where(overflows, br_mul(br_div(b, a), br_pow(a, b)), slope);
+}
+
 /* da = dy b a^(b-1), and 0 where b = 0. db = dy y log a, and 0 where a = 0 and b >= 0, because the
  * product would be 0 times infinity there. */
 static void pow_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1);
     if (br_needs_input_grad(node, 0)) {
-        br_tensor *slope = br_mul(b, br_pow(a, br_sub_scalar(b, 1)));
+        br_tensor *slope = slope_of_base(a, b);
         dx[0] = br_masked_fill(br_mul(dy, slope), br_eq_scalar(b, 0), 0);
     }
     if (br_needs_input_grad(node, 1)) {
@@ -255,6 +273,8 @@ static br_tensor *power(br_tensor *a, double s)
         return br__binary(name, BR_LOOP(mul), a, a);
     if (s == 0.5)
         return br__unary(name, BR_LOOP(sqrt), a);
+    if (s == -0.5)
+        return br__unary(name, BR_LOOP(rsqrt), a);
     if (s == -1)
         return br__binary_scalar(name, BR_LOOP(div), a, 1, true);
     return br__binary_scalar(name, BR_LOOP(pow), a, s, false);

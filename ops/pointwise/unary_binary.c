@@ -2,6 +2,7 @@
  * function, its kernel, what it saves, and its gradient. Functions whose gradient has a kernel of
  * its own are in activation.c. */
 #include "ops/ops_internal.h"
+#include "ops/scaling.h"
 
 #include <math.h>
 
@@ -19,6 +20,21 @@ static br_tensor *one_plus_square(br_tensor *t)
 static br_tensor *one_minus_square(br_tensor *t)
 {
     return br_rsub_scalar(br_mul(t, t), 1);
+}
+
+/* Returns 1 / sqrt(t^2 + add), which is 1 / |t| where t^2 would overflow. */
+static br_tensor *rsqrt_of_square(br_tensor *t, double add)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *size = br_abs(t), *large = br_ge_scalar(size, 0x1p60);
+    bool fits = br_item(br_any(large)) != 1;
+    br_scope_return(scope, large);
+    br_scope_end(scope);
+    if (fits)
+        return br_rsqrt(br_add_scalar(br_mul(t, t), add));
+    br_tensor *small = br_masked_fill(t, large, 2);
+    br_tensor *slope = br_rsqrt(br_add_scalar(br_mul(small, small), add));
+    return br_where(large, br_reciprocal(br_abs(t)), slope);
 }
 
 /* Returns the derivative 2 / sqrt(pi) exp(-x^2). */
@@ -57,8 +73,8 @@ static br_tensor *mish_slope(br_tensor *x)
     ROW(br_atan, atan, X, br_div(dy, one_plus_square(t)))                                         \
     ROW(br_sinh, sinh, X, br_mul(dy, br_cosh(t)))                                                 \
     ROW(br_cosh, cosh, X, br_mul(dy, br_sinh(t)))                                                 \
-    ROW(br_asinh, asinh, X, br_mul(dy, br_rsqrt(one_plus_square(t))))                             \
-    ROW(br_acosh, acosh, X, br_mul(dy, br_rsqrt(br_sub_scalar(br_mul(t, t), 1))))                 \
+    ROW(br_asinh, asinh, X, br_mul(dy, rsqrt_of_square(t, 1)))                                    \
+    ROW(br_acosh, acosh, X, br_mul(dy, rsqrt_of_square(t, -1)))                                   \
     ROW(br_atanh, atanh, X, br_div(dy, one_minus_square(t)))                                      \
     ROW(br_abs, abs, X, br_mul(dy, br_sign(t)))                                                   \
     ROW(br__logistic, sigmoid, X, br_mul(dy, br_mul(br__logistic(t), br__logistic(br_neg(t)))))   \
@@ -92,12 +108,22 @@ FUNCTIONS(DEFINE_FUNCTION)
 
 /* ---- Binary functions ------------------------------------------------------------------------ */
 
-/* Returns x dy / (a^2 + b^2), and 0 where a and b are 0, as in PyTorch. */
+/* Returns x dy / (a^2 + b^2), and 0 where a and b are 0, as in PyTorch. If the squares leave the
+ * range of the dtype, x, a and b are divided by a power of two first, and the quotient by it
+ * again. */
 static br_tensor *over_squares(br_tensor *x, br_tensor *dy, br_tensor *a, br_tensor *b)
 {
-    br_tensor *squares = br_add(br_mul(a, a), br_mul(b, b));
     br_tensor *origin = br_logical_and(br_eq_scalar(a, 0), br_eq_scalar(b, 0));
-    return br_mul(dy, br_div(x, br_masked_fill(squares, origin, 1)));
+    br_tensor *squares = br_masked_fill(br_add(br_mul(a, a), br_mul(b, b)), origin, 1);
+    if (br__in_range(squares))
+        return br_mul(dy, br_div(x, squares));
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *scale = br__power_of_two(br_maximum(br_abs(a), br_abs(b)));
+    scale = br__composed(scope, scale);
+    br_tensor *near_a = br_div(a, scale), *near_b = br_div(b, scale);
+    squares = br_add(br_mul(near_a, near_a), br_mul(near_b, near_b));
+    squares = br_masked_fill(squares, origin, 1);
+    return br_div(br_mul(dy, br_div(br_div(x, scale), squares)), scale);
 }
 
 static br_tensor *over_length(br_tensor *x, br_tensor *dy, br_tensor *a, br_tensor *b)
@@ -105,16 +131,19 @@ static br_tensor *over_length(br_tensor *x, br_tensor *dy, br_tensor *a, br_tens
     return br_mul(dy, br_div(x, br_hypot(a, b)));
 }
 
-/* The integer quotient (a - rest) / b: trunc(a / b) for fmod, floor(a / b) for remainder. The
- * gradient with respect to b is its negative. It is a step function, so its own gradient is 0. */
-static br_tensor *quotient_of(br_tensor *a, br_tensor *b,
-                              br_tensor *(*rest)(br_tensor *, br_tensor *))
+br_tensor *br__trunc_divide(br_tensor *a, br_tensor *b);
+
+typedef br_tensor *binary(br_tensor *a, br_tensor *b);
+
+/* The integer quotient (a - rest) / b: trunc(a / b) for fmod, floor(a / b) for remainder. Where it
+ * is not a number, because an operand is infinite or b is 0, it is `divide(a, b)`. The gradient
+ * with respect to b is its negative. It is a step function, so its own gradient is 0. */
+static br_tensor *quotient_of(br_tensor *a, br_tensor *b, binary *rest, binary *divide)
 {
     br_scope *scope = br_no_grad_begin();
-    return br__composed(scope, br_round(br_div(br_sub(a, rest(a, b)), b)));
+    br_tensor *quotient = br_round(br_div(br_sub(a, rest(a, b)), b));
+    return br__composed(scope, br_where(br_isfinite(quotient), quotient, divide(a, b)));
 }
-
-br_tensor *br__trunc_divide(br_tensor *a, br_tensor *b);
 
 static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
 {
@@ -127,8 +156,9 @@ static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
 #define FUNCTIONS_2(ROW)                                                                          \
     ROW(br_atan2, atan2, over_squares(b, dy, a, b), br_neg(over_squares(a, dy, a, b)))            \
     ROW(br_hypot, hypot, over_length(a, dy, a, b), over_length(b, dy, a, b))                      \
-    ROW(br_fmod, fmod, dy, br_neg(br_mul(dy, quotient_of(a, b, br_fmod))))                  \
-    ROW(br_remainder, remainder, dy, br_neg(br_mul(dy, quotient_of(a, b, br_remainder))))   \
+    ROW(br_fmod, fmod, dy, br_neg(br_mul(dy, quotient_of(a, b, br_fmod, br__trunc_divide)))) \
+    ROW(br_remainder, remainder, dy,                                                \
+        br_neg(br_mul(dy, quotient_of(a, b, br_remainder, br_floor_divide))))                     \
     ROW(br_floor_divide, floor_divide, br_zeros_like(dy), br_zeros_like(dy))                      \
     ROW(br__trunc_divide, trunc_divide, br_zeros_like(dy), br_zeros_like(dy))                     \
     ROW(br_logaddexp, logaddexp, br_mul(dy, br__logistic(br_sub(a, b))),                          \
@@ -182,7 +212,7 @@ br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode)
         return br__composed(scope, value);  \
     }
 DEFINE_COMPOSED(frac, br_sub(x, br_trunc(x)))
-DEFINE_COMPOSED(relu6, br_clamp(x, 0, 6))
+DEFINE_COMPOSED(relu6, br_hardtanh(x, 0, 6))
 DEFINE_COMPOSED(hardsigmoid, br_div_scalar(br_clamp(br_add_scalar(x, 3), 0, 6), 6))
 DEFINE_COMPOSED(hardswish, br_mul(x, br_hardsigmoid(x)))
 DEFINE_COMPOSED(tanhshrink, br_sub(x, br_tanh(x)))
@@ -202,16 +232,6 @@ br_tensor *br_round_decimals(br_tensor *x, int64_t decimals)
     return br__composed(scope, decimals < 0 ? br_mul_scalar(y, scale) : br_div_scalar(y, scale));
 }
 
-br_tensor *br_hardtanh(br_tensor *x, double min, double max)
-{
-    BR_OP("hardtanh");
-    if (!br__floating("hardtanh", "x", x))
-        return NULL;
-    if (!(min <= max))
-        return br_fail(BR_ERROR_ARGUMENT, "hardtanh", "min %g must be at most max %g", min, max);
-    return br__composed(NULL, br_clamp(x, min, max));
-}
-
 br_tensor *br_celu(br_tensor *x, double alpha)
 {
     BR_OP("celu");
@@ -220,8 +240,10 @@ br_tensor *br_celu(br_tensor *x, double alpha)
     if (alpha == 0)
         return br_fail(BR_ERROR_ARGUMENT, "celu", "alpha must not be 0");
     br_scope *scope = br_scope_begin();
-    br_tensor *y = br_elu(br_div_scalar(x, alpha), 1);
-    return br__composed(scope, br_mul_scalar(y, alpha));
+    br_tensor *above = br_gt_scalar(x, 0);
+    br_tensor *z = br_div_scalar(br_masked_fill(x, above, 0), alpha);
+    br_tensor *below = br_mul_scalar(alpha > 0 ? br_elu(z, 1) : br_expm1(z), alpha);
+    return br__composed(scope, br_where(above, x, below));
 }
 
 br_tensor *br_hardshrink(br_tensor *x, double lambda)
@@ -285,7 +307,10 @@ br_tensor *br_f_prelu(br_tensor *x, br_tensor *weight)
     br_scope *scope = br_scope_begin();
     br_tensor *slope =
         x->ndim > 1 ? br_reshape(weight, x->ndim, sizes) : br_reshape(weight, BR_SCALAR);
-    return br__composed(scope, br_where(br_gt_scalar(x, 0), x, br_mul(slope, x)));
+    /* Each branch of br_where() gets 0 where the other one is taken, because a gradient of 0 times
+     * an infinite x or slope would be NaN. */
+    br_tensor *above = br_gt_scalar(x, 0);
+    return br__composed(scope, br_where(above, x, br_mul(slope, br_masked_fill(x, above, 0))));
 }
 
 /* Returns true if the tensors have the same dtype and broadcast; fails otherwise. b and c may be

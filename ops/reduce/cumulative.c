@@ -2,6 +2,9 @@
  * gradient is computed from cumulative products. */
 #include "ops/kernels/scan.h"
 #include "ops/reduce/reduce_internal.h"
+#include "ops/scaling.h"
+
+#include <math.h>
 
 /* ---- Scans along a dimension ----------------------------------------------------------------- */
 
@@ -189,8 +192,48 @@ static br_tensor *exclusive_products(br_tensor *x, int64_t dim, bool after)
     return after ? br_cat(BR_INPUTS(running, one), dim) : br_cat(BR_INPUTS(one, running), dim);
 }
 
-/* dx is dy times the product of all other elements. This is computed without a division, so that it
- * is correct for zeros. */
+/* Returns for each element the product of all other elements along dim. This is computed without a
+ * division, so that it is correct for zeros. */
+static br_tensor *products_of_others(br_tensor *x, int64_t dim)
+{
+    return br_mul(exclusive_products(x, dim, false), exclusive_products(x, dim, true));
+}
+
+/* Returns true if no product leaves the range of the dtype, apart from those that are 0 because a
+ * factor is 0. */
+static bool products_fit(br_tensor *x, br_tensor *others, int64_t dim)
+{
+    if (br__in_range(others))
+        return true;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *whole = br_masked_fill(x, br_eq_scalar(x, 0), 1);
+    bool fit = br__in_range(exclusive_products(whole, dim, false)) &&
+               br__in_range(exclusive_products(whole, dim, true)) &&
+               br__in_range(products_of_others(whole, dim));
+    br_scope_end(scope);
+    return fit;
+}
+
+/* Does the same as products_of_others() if products leave the range, where 0 times infinity would
+ * be NaN: multiplies numbers between 1 and 2, and then by the powers of two that they were divided
+ * by. The exponent is applied in two halves, each of which is a normal number. */
+static br_tensor *scaled_products_of_others(br_tensor *x, int64_t dim)
+{
+    const double limit = br_dtype_of(x) == BR_F64 ? 1022 : 126;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *scale = br__power_of_two(br_abs(x)), *exponent = br_log2(scale);
+    br_tensor *others = br_sub(br_sum_dim(exponent, BR_DIMS(dim), true), exponent);
+    br_tensor *half = br_floor(br_mul_scalar(others, 0.5)), *rest = br_sub(others, half);
+    half = br_exp2(br_clamp(half, -limit, limit));
+    rest = br_exp2(br_clamp(rest, -limit, limit));
+    br_scope_return(scope, scale);
+    br_scope_return(scope, half);
+    br_scope_return(scope, rest);
+    br_scope_end(scope);
+    return br_mul(br_mul(products_of_others(br_div(x, scale), dim), half), rest);
+}
+
+/* dx is dy times the product of all other elements. */
 static void prod_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const prod_params *p = br_params(node);
@@ -205,8 +248,9 @@ static void prod_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     br_tensor *lines = p->dim == BR_ALL ? br_flatten(x, 0, -1) : x;
     if (p->dim != BR_ALL && !p->keepdim)
         dy = br_unsqueeze(dy, dim);
-    br_tensor *others =
-        br_mul(exclusive_products(lines, dim, false), exclusive_products(lines, dim, true));
+    br_tensor *others = products_of_others(lines, dim);
+    if (!products_fit(lines, others, dim))
+        others = scaled_products_of_others(lines, dim);
     dx[0] = br_reshape(br_mul(dy, others), br_ndim(x), br_sizes(x));
 }
 

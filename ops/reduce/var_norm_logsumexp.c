@@ -3,6 +3,7 @@
  * Each is computed from other operations without recording them, and saves its input and result.
  * The gradients are composed of operations, so that they can be differentiated again. */
 #include "ops/reduce/reduce_internal.h"
+#include "ops/scaling.h"
 
 #include <math.h>
 
@@ -37,6 +38,12 @@ static br_tensor *extreme_over(const char *op, br_tensor *x, unsigned bits, bool
     br_reducer fold = { largest ? BR_FOLD(max) : BR_FOLD(min), largest ? -INFINITY : INFINITY, 1, y,
                         NULL };
     return y && br__reduce(op, x, bits, &fold) ? y : NULL;
+}
+
+/* Multiplies a result by the scale, which has the shape with the kept dimensions. */
+static br_tensor *scaled_back(br_tensor *y, br_tensor *scale)
+{
+    return y ? br_mul(y, br_reshape(scale, br_ndim(y), br_sizes(y))) : NULL;
 }
 
 /* Reshapes t, which has the shape of a result, so that the reduced dimensions of x have size 1. */
@@ -90,12 +97,21 @@ static double degrees_of_freedom(const br_tensor *x, const params *p)
     return fmax(0, count_of(x, p->bits) - p->value);
 }
 
-static br_tensor *variance(const char *op, br_tensor *x, const params *p)
+static br_tensor *variance_unscaled(br_tensor *x, const params *p)
 {
-    (void)op;
     br_tensor *deviation = br_sub(x, mean_over(x, p->bits));
     br_tensor *sum = sum_over(br_mul(deviation, deviation), p->bits, p->keepdim);
     return br_div_scalar(sum, degrees_of_freedom(x, p));
+}
+
+static br_tensor *variance(const char *op, br_tensor *x, const params *p)
+{
+    br_tensor *y = variance_unscaled(x, p);
+    if (br__in_range(y))
+        return y;
+    br_tensor *scale = br__scale_of(op, x, p->bits);
+    y = variance_unscaled(br_div(x, scale), p);
+    return scaled_back(scaled_back(y, scale), scale);
 }
 
 /* dx = 2 (x - mean) / (count - correction) * dy, where dy has the reduced dimensions with size 1.
@@ -108,11 +124,25 @@ static br_tensor *variance_gradient(br_tensor *x, br_tensor *dy, const params *p
     return br_mul(dy, br_mul_scalar(n > 0 ? deviation : br_abs(deviation), 2 / n));
 }
 
+/* Returns true if the deviations of x from their mean are finite, whose variance is y. */
+static bool deviations_fit(br_tensor *y)
+{
+    return br__in_range(y ? br_mul_scalar(y, 16) : NULL);
+}
+
+/* With x = scale z, the variance is scale^2 var(z), so its gradient is scale times that of
+ * var(z). */
 static void var_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const params *p = br_params(node);
     br_tensor *x = br_saved(node, X);
-    dx[0] = variance_gradient(x, kept(dy, x, p->bits), p);
+    dy = kept(dy, x, p->bits);
+    if (deviations_fit(br_saved(node, Y))) {
+        dx[0] = variance_gradient(x, dy, p);
+        return;
+    }
+    br_tensor *scale = br__scale_of("var", x, p->bits);
+    dx[0] = br_mul(variance_gradient(br_div(x, scale), dy, p), scale);
 }
 
 static const statistic var_statistic = { { "var", var_backward, false }, variance };
@@ -129,17 +159,27 @@ br_tensor *br_var(br_tensor *x, double correction)
 
 static br_tensor *deviation_of(const char *op, br_tensor *x, const params *p)
 {
-    return br_sqrt(variance(op, x, p));
+    br_tensor *y = variance_unscaled(x, p);
+    if (br__in_range(y))
+        return br_sqrt(y);
+    br_tensor *scale = br__scale_of(op, x, p->bits);
+    return scaled_back(br_sqrt(variance_unscaled(br_div(x, scale), p)), scale);
 }
 
-/* If all elements are equal, std is 0 and the gradient is set to 0. */
+/* If all elements are equal, std is 0 and the gradient is set to 0. With x = scale z, the gradient
+ * of std(x) is that of std(z). */
 static void std_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const params *p = br_params(node);
-    br_tensor *x = br_saved(node, X), *y = br_saved(node, Y);
-    br_tensor *dvar = br_div(dy, br_mul_scalar(y, 2));
+    br_tensor *x = br_saved(node, X), *y = kept(br_saved(node, Y), x, p->bits);
+    if (!br__in_range(y ? br_mul(y, y) : NULL)) {
+        br_tensor *scale = br__scale_of("std", x, p->bits);
+        x = br_div(x, scale);
+        y = br_div(y, scale);
+    }
+    br_tensor *dvar = br_div(kept(dy, x, p->bits), br_mul_scalar(y, 2));
     dvar = br_masked_fill(dvar, br_eq_scalar(y, 0), 0);
-    dx[0] = variance_gradient(x, kept(dvar, x, p->bits), p);
+    dx[0] = variance_gradient(x, dvar, p);
 }
 
 static const statistic std_statistic = { { "std", std_backward, false }, deviation_of };
@@ -174,15 +214,19 @@ static br_tensor *log_sum_exp(const char *op, br_tensor *x, const params *p)
 }
 
 /* dx = dy exp(x - max x) / sum exp(x - max x). This is more accurate than dy exp(x - y), because y
- * is rounded to the precision of the largest x. */
+ * is rounded to the precision of the largest x. If the maximum is infinity, the exponentials are 0,
+ * or NaN where x is infinity, and are not divided, as in PyTorch. */
 static void logsumexp_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const params *p = br_params(node);
-    br_tensor *x = br_saved(node, X);
+    br_tensor *x = br_saved(node, X), *y = kept(br_saved(node, Y), x, p->bits);
     if (br_failed())
         return;
-    br_tensor *e = br_exp(br_sub(x, shift_of("logsumexp", x, p)));
-    dx[0] = br_mul(br_div(kept(dy, x, p->bits), sum_over(e, p->bits, true)), e);
+    br_tensor *infinite = br_eq_scalar(y, INFINITY);
+    br_tensor *shift = br_masked_fill(shift_of("logsumexp", x, p), infinite, INFINITY);
+    br_tensor *e = br_exp(br_sub(x, shift));
+    br_tensor *sum = br_masked_fill(sum_over(e, p->bits, true), infinite, 1);
+    dx[0] = br_mul(br_div(kept(dy, x, p->bits), sum), e);
 }
 
 static const statistic logsumexp_statistic = { { "logsumexp", logsumexp_backward, false },
@@ -194,6 +238,17 @@ br_tensor *br_logsumexp(br_tensor *x, int ndims, const int64_t *dims, bool keepd
 }
 
 /* ---- Norms ----------------------------------------------------------------------------------- */
+
+static br_tensor *sum_of_powers(br_tensor *x, const params *p)
+{
+    br_tensor *powers = p->value == 2 ? br_mul(x, x) : br_pow_scalar(br_abs(x), p->value);
+    return sum_over(powers, p->bits, p->keepdim);
+}
+
+static br_tensor *root(br_tensor *sum, double p)
+{
+    return p == 2 ? br_sqrt(sum) : br_pow_scalar(sum, 1 / p);
+}
 
 static br_tensor *norm(const char *op, br_tensor *x, const params *p)
 {
@@ -219,10 +274,11 @@ static br_tensor *norm(const char *op, br_tensor *x, const params *p)
         return sum_over(br_to(br_ne_scalar(x, 0), x->dtype), p->bits, p->keepdim);
     if (p->value == 1)
         return sum_over(br_abs(x), p->bits, p->keepdim);
-    if (p->value == 2)
-        return br_sqrt(sum_over(br_mul(x, x), p->bits, p->keepdim));
-    br_tensor *powers = br_pow_scalar(br_abs(x), p->value);
-    return br_pow_scalar(sum_over(powers, p->bits, p->keepdim), 1 / p->value);
+    br_tensor *sum = sum_of_powers(x, p);
+    if (p->value < 0 || br__in_range(sum))
+        return root(sum, p->value);
+    br_tensor *scale = br__scale_of(op, x, p->bits);
+    return scaled_back(root(sum_of_powers(br_div(x, scale), p), p->value), scale);
 }
 
 /* Shares dy evenly among the elements whose magnitude is y. */
@@ -247,6 +303,30 @@ static br_tensor *power_norm_gradient(br_tensor *x, br_tensor *y, br_tensor *dy,
     return br_mul(slope, scale);
 }
 
+/* Computes the same gradient for p > 1 if y or its powers leave the range of the dtype: divides
+ * before it computes powers. With x = scale z, the gradient of the norm of x is that of the norm of
+ * z. */
+static br_tensor *scaled_norm_gradient(br_tensor *x, br_tensor *dy, const params *p)
+{
+    const params with_kept = { p->bits, true, p->value };
+    br_tensor *z = br_div(x, br__scale_of("norm", x, p->bits));
+    br_tensor *y = root(sum_of_powers(z, &with_kept), p->value);
+    br_tensor *ratio = br_div(z, br_masked_fill(y, br_eq_scalar(y, 0), 1));
+    if (p->value == 2)
+        return br_mul(ratio, dy);
+    return br_mul(br_mul(br_sign(x), br_pow_scalar(br_abs(ratio), p->value - 1)), dy);
+}
+
+/* The gradient for a finite p other than 0 and 1. */
+static br_tensor *root_norm_gradient(br_tensor *x, br_tensor *y, br_tensor *dy, const params *p)
+{
+    if (p->value > 1 && !br__in_range(y ? br_pow_scalar(y, fmax(p->value, 2)) : NULL))
+        return scaled_norm_gradient(x, dy, p);
+    if (p->value == 2)
+        return br_mul(x, br_masked_fill(br_div(dy, y), br_eq_scalar(y, 0), 0));
+    return power_norm_gradient(x, y, dy, p->value);
+}
+
 static void norm_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const params *p = br_params(node);
@@ -256,12 +336,10 @@ static void norm_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         dx[0] = br_zeros_like(x);
     else if (p->value == 1)
         dx[0] = br_mul(br_sign(x), dy);
-    else if (p->value == 2)
-        dx[0] = br_mul(x, br_masked_fill(br_div(dy, y), br_eq_scalar(y, 0), 0));
     else if (isinf(p->value))
         dx[0] = extreme_norm_gradient(x, y, dy, p->bits);
     else
-        dx[0] = power_norm_gradient(x, y, dy, p->value);
+        dx[0] = root_norm_gradient(x, y, dy, p);
 }
 
 static const statistic norm_statistic = { { "norm", norm_backward, false }, norm };

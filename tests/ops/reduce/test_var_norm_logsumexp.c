@@ -59,9 +59,13 @@ static bool agrees(double got, double want)
  * elements. */
 static bool may_differ(const char *name, const double *x, double got, double want)
 {
-    bool finite = true;
-    for (int i = 0; i < 4; i++)
+    bool finite = true, squares_fit = true;
+    for (int i = 0; i < 4; i++) {
         finite &= isfinite(x[i]);
+        squares_fit &= !isfinite(x[i]) || x[i] == 0 || (fabs(x[i]) > 1e-150 && fabs(x[i]) < 1e150);
+    }
+    if (strstr(name, "std") || strstr(name, "var") || strstr(name, "norm"))
+        return !squares_fit; /* PyTorch's squares overflow or underflow; see test_extremes.c */
     return strstr(name, "prod") && !finite && (isnan(got) || isnan(want));
 }
 

@@ -1,0 +1,75 @@
+/* ops/scaling.c - powers of two that bring values near 1 before they are squared or multiplied.
+ *
+ * The square of a number above 1.8e19 is infinite in f32, and the square of a number below 1e-19
+ * loses digits or is 0, although the norm, the standard deviation or the quotient that is computed
+ * from the squares is an ordinary number. An operation first computes its formula as it stands, and
+ * asks br__in_range() whether the squares were representable. Only if they were not, it divides its
+ * input by a power of two, which is exact, computes the formula again, and scales the result
+ * back. */
+#include "ops/scaling.h"
+
+#include "ops/reduce/reduce_internal.h"
+
+#include <math.h>
+
+bool br__in_range(br_tensor *values)
+{
+    if (br_failed() || !values || br_numel(values) == 0)
+        return true;
+    /* Partial sums may have lost terms below the smallest normal number, so the lower limit leaves
+     * room for the precision of the type. */
+    double least = br_dtype_of(values) == BR_F64 ? 0x1p-960 : 0x1p-100;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *size = br_abs(values);
+    bool in_range = br_item(br_min(size)) >= least && br_item(br_max(size)) < INFINITY;
+    br_scope_end(scope);
+    return in_range;
+}
+
+bool br__finite(br_tensor *values)
+{
+    br_scope *scope = br_no_grad_begin();
+    double sum = br_item(br_sum(values));
+    br_scope_end(scope);
+    return br_failed() || isfinite(sum);
+}
+
+br_tensor *br__power_of_two(br_tensor *size)
+{
+    if (br_failed() || !size)
+        return NULL;
+    /* The reciprocal of a smaller power would be infinite in gradients. */
+    double smallest = br_dtype_of(size) == BR_F64 ? 0x1p-1022 : 0x1p-126;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *none = br_logical_or(br_eq_scalar(size, 0), br_logical_not(br_isfinite(size)));
+    br_tensor *power = br_exp2(br_floor(br_log2(size)));
+    return br__composed(scope, br_masked_fill(br_clamp(power, smallest, INFINITY), none, 1));
+}
+
+br_tensor *br__scale_of(const char *op, br_tensor *x, unsigned dims)
+{
+    if (br_failed() || !x)
+        return NULL;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *size = br_abs(x), *largest = br__reduced(op, x, dims, true, x->dtype);
+    br_reducer fold = { BR_FOLD(max), -INFINITY, 1, largest, NULL };
+    bool done = size && largest && br__reduce(op, size, dims, &fold);
+    return br__composed(scope, done ? br__power_of_two(largest) : NULL);
+}
+
+br_tensor *br__scale_of_large(const char *op, br_tensor *x, unsigned dims)
+{
+    if (br_failed() || !x || br_numel(x) == 0)
+        return NULL;
+    double most = br_dtype_of(x) == BR_F64 ? 0x1p400 : 0x1p40;
+    br_scope *scope = br_no_grad_begin();
+    bool small = br_item(br_max(br_abs(x))) < most;
+    return br__composed(scope, small ? NULL : br_clamp(br__scale_of(op, x, dims), 1, INFINITY));
+}
+
+br_tensor *br__add_scaled_eps(br_tensor *variance, double eps, br_tensor *scale)
+{
+    if (!scale)
+        return br_add_scalar(variance, eps);
+    return br_add(variance, br_rdiv_scalar(br_mul(scale, scale), eps));
+}
