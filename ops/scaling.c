@@ -12,18 +12,34 @@
 
 #include <math.h>
 
+/* Returns the smallest number that is in range. Partial sums may have lost terms below the smallest
+ * normal number, so the limit leaves room for the precision of the type. */
+static double least_of(const br_tensor *values)
+{
+    return br_dtype_of(values) == BR_F64 ? 0x1p-960 : 0x1p-100;
+}
+
 bool br__in_range(br_tensor *values)
 {
     if (br_failed() || !values || br_numel(values) == 0)
         return true;
-    /* Partial sums may have lost terms below the smallest normal number, so the lower limit leaves
-     * room for the precision of the type. */
-    double least = br_dtype_of(values) == BR_F64 ? 0x1p-960 : 0x1p-100;
     br_scope *scope = br_no_grad_begin();
     br_tensor *size = br_abs(values);
-    bool in_range = br_item(br_min(size)) >= least && br_item(br_max(size)) < INFINITY;
+    bool in_range = br_item(br_min(size)) >= least_of(values) && br_item(br_max(size)) < INFINITY;
     br_scope_end(scope);
     return in_range;
+}
+
+br_tensor *br__where_in_range(br_tensor *values, br_tensor *x, br_tensor *y)
+{
+    if (br_failed() || !values)
+        return NULL;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *size = br_abs(values);
+    br_tensor *large_enough = br_ge_scalar(size, least_of(values));
+    br_tensor *in_range = br_logical_and(large_enough, br_lt_scalar(size, INFINITY));
+    in_range = br__composed(scope, in_range);
+    return br_where(in_range, x, y);
 }
 
 bool br__finite(br_tensor *values)
@@ -61,7 +77,7 @@ br_tensor *br__scale_of_large(const char *op, br_tensor *x, unsigned dims)
 {
     if (br_failed() || !x || br_numel(x) == 0)
         return NULL;
-    double most = br_dtype_of(x) == BR_F64 ? 0x1p400 : 0x1p40;
+    double most = br_dtype_of(x) == BR_F64 ? 0x1p200 : 0x1p20;
     br_scope *scope = br_no_grad_begin();
     bool small = br_item(br_max(br_abs(x))) < most;
     return br__composed(scope, small ? NULL : br_clamp(br__scale_of(op, x, dims), 1, INFINITY));

@@ -7,6 +7,8 @@
 /* Returns false if an element is infinite, NaN, 0, or so small that a sum of squares which gave it
  * may have lost digits. Returns true if an error is pending. */
 bool br__in_range(br_tensor *values);
+/* Returns x where the element of `values` is in range, and y elsewhere. */
+br_tensor *br__where_in_range(br_tensor *values, br_tensor *x, br_tensor *y);
 /* Returns true if all elements are finite and their sum does not overflow. */
 bool br__finite(br_tensor *values);
 /* Returns for each element of `size`, which is not negative, the largest power of two that is not

@@ -109,7 +109,11 @@ static br_tensor *slope_of_base(br_tensor *a, br_tensor *b)
     br_scope *scope = br_no_grad_begin();
     br_tensor *number = br_logical_and(br_ne_scalar(a, 0), br_isfinite(a));
     br_tensor *overflows = br__composed(scope, br_logical_and(br_isinf(slope), number));
-    return br_where(overflows, br_mul(br_div(b, a), br_pow(a, b)), slope);
+    /* Each branch gets a base of 1 where the other one is taken, so that its gradient is finite. */
+    br_tensor *tiny = br_masked_fill(a, br_logical_not(overflows), 1);
+    br_tensor *other = br_masked_fill(a, overflows, 1);
+    slope = br_mul(b, br_pow(other, br_sub_scalar(b, 1)));
+    return br_where(overflows, br_mul(br_div(b, tiny), br_pow(tiny, b)), slope);
 }
 
 /* da = dy b a^(b-1), and 0 where b = 0. db = dy y log a, and 0 where a = 0 and b >= 0, because the

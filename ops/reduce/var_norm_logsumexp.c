@@ -278,7 +278,8 @@ static br_tensor *norm(const char *op, br_tensor *x, const params *p)
     if (p->value < 0 || br__in_range(sum))
         return root(sum, p->value);
     br_tensor *scale = br__scale_of(op, x, p->bits);
-    return scaled_back(root(sum_of_powers(br_div(x, scale), p), p->value), scale);
+    br_tensor *y = scaled_back(root(sum_of_powers(br_div(x, scale), p), p->value), scale);
+    return br__where_in_range(sum, root(sum, p->value), y);
 }
 
 /* Shares dy evenly among the elements whose magnitude is y. */
@@ -310,17 +311,21 @@ static br_tensor *scaled_norm_gradient(br_tensor *x, br_tensor *dy, const params
 {
     const params with_kept = { p->bits, true, p->value };
     br_tensor *z = br_div(x, br__scale_of("norm", x, p->bits));
-    br_tensor *y = root(sum_of_powers(z, &with_kept), p->value);
-    br_tensor *ratio = br_div(z, br_masked_fill(y, br_eq_scalar(y, 0), 1));
+    br_tensor *sum = sum_of_powers(z, &with_kept);
+    br_tensor *y = root(br_masked_fill(sum, br_eq_scalar(sum, 0), 1), p->value);
     if (p->value == 2)
-        return br_mul(ratio, dy);
+        return br_mul(z, br_div(dy, y));
+    br_tensor *ratio = br_div(z, y);
     return br_mul(br_mul(br_sign(x), br_pow_scalar(br_abs(ratio), p->value - 1)), dy);
 }
 
 /* The gradient for a finite p other than 0 and 1. */
 static br_tensor *root_norm_gradient(br_tensor *x, br_tensor *y, br_tensor *dy, const params *p)
 {
-    if (p->value > 1 && !br__in_range(y ? br_pow_scalar(y, fmax(p->value, 2)) : NULL))
+    if (br_failed())
+        return NULL;
+    br_tensor *not_zero = br_masked_fill(y, br_eq_scalar(y, 0), 1);
+    if (p->value > 1 && !br__in_range(br_pow_scalar(not_zero, fmax(p->value, 2))))
         return scaled_norm_gradient(x, dy, p);
     if (p->value == 2)
         return br_mul(x, br_masked_fill(br_div(dy, y), br_eq_scalar(y, 0), 0));

@@ -47,16 +47,20 @@ NO_NAN = {f"nn.functional.{name}" for name in (
     "celu", "elu", "selu", "hardshrink", "softshrink", "hardtanh", "relu6")}
 # Operations whose terms cancel: rounding in float32 changes the results by a few units in the last place of the
 # largest number. PyTorch computes them as one operation, so that bounds() cannot measure that.
-ROUNDED = {"lerp", "log_softmax", "mean", "sum"} | {f"nn.functional.{name}" for name in (
+ROUNDED = {"lerp", "log_softmax", "mean", "sigmoid", "sum", "sum_to_size"} | {f"nn.functional.{name}" for name in (
     "binary_cross_entropy_with_logits", "cross_entropy", "glu", "linear_cross_entropy")}
+# Operations whose elements are sums over a row, or depend on them: rounding changes all elements of a tensor by some
+# units in the last place of the largest one.
+SUMS = {"linalg.vector_norm", "norm"} | {f"nn.functional.{name}" for name in (
+    "batch_norm", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "cosine_similarity",
+    "group_norm", "instance_norm", "layer_norm", "pairwise_distance", "rms_norm")}
 # Operations whose second gradients are not compared, and why.
 NO_SECOND = special.NO_SECOND | {
-    "addcdiv": "quotients in between are below the smallest float32",
-    "nn.functional.cosine_similarity": "lengths below eps are clamped, so that their gradients are huge and cancel",
+    **{name: "quotients in between are below the smallest float32" for name in ("addcdiv", "div", "true_divide")},
     "prod": "products of all but two factors come from products of all but one, which may be 0",
 }
-# Parts of the names of operations with matrix products, which take denormal numbers as 0.
-PRODUCTS = "mm", "mv", "matmul", "linear", "conv", "einsum", "attention", "addr", "cdist"
+# Parts of the names of operations with products of vectors, which take denormal numbers as 0 or lose their digits.
+PRODUCTS = "mm", "mv", "matmul", "linear", "conv", "einsum", "attention", "addr", "cdist", "cosine_similarity"
 # Operations whose results may be numbers where they are NaN in PyTorch: losses in which a target or a weight of 0
 # leaves out an element, even one whose loss is infinite; and batch norm, where PyTorch subtracts infinities.
 LEAVES_OUT = {f"nn.functional.{name}" for name in (
@@ -69,7 +73,9 @@ def drawn(op, call, numbers):
     choice = [kind for kind in KINDS if op.name not in NO_NAN or not math.isnan(kind[0])]
     if any(part in op.name for part in PRODUCTS):
         choice = [[v for v in kind if v == 0 or not abs(v) < LEAST] for kind in choice]
-    if op.name == "nn.functional.linear_cross_entropy":  # the products are its logits, which must be finite
+    if op.name == "nn.functional.cosine_similarity":  # PyTorch's gradient ignores that lengths are at least eps
+        choice = [[v for v in kind if v == 0 or not abs(v) < 1e-3] for kind in choice]
+    if "cross_entropy" in op.name:  # logits, and losses of rows, must be finite
         choice = [[v for v in kind if abs(v) < 1e10 or not math.isfinite(v)] for kind in choice]
     kinds = [ORDINARY, *numbers.sample(choice, numbers.choice([1, 1, 2, 3]))]
     share = numbers.choice([0.2, 0.5, 0.8])
@@ -151,6 +157,8 @@ class File(record.File):
                 continue
             if self.op.name in ROUNDED:
                 b += 16 * EPS * largest
+            if self.op.name in SUMS and t.numel():
+                b += 16 * EPS * t[t.isfinite()].abs().max().item() if t.isfinite().any() else 0
             if i >= len(run.results) or self.op.name in LEAVES_OUT:
                 b[t.isnan()] = math.inf  # there is no derivative, or PyTorch's formula fails
 
