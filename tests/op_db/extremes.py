@@ -57,9 +57,12 @@ SUMS = {"linalg.vector_norm", "norm"} | {f"nn.functional.{name}" for name in (
 # Operations whose second gradients are not compared, and why.
 NO_SECOND = special.NO_SECOND | {
     **{name: "quotients in between are below the smallest float32" for name in ("addcdiv", "div", "true_divide")},
+    "nn.functional.cosine_similarity": "terms cancel that are much larger than the result",
+    "nn.functional.linear_cross_entropy": "PyTorch computes the logits inside, so that their rounding is not measured",
     "prod": "products of all but two factors come from products of all but one, which may be 0",
 }
-# Parts of the names of operations with products of vectors, which take denormal numbers as 0 or lose their digits.
+# Parts of the names of operations with products of vectors. They take denormal numbers as 0, and add in float32, so
+# that sums of huge products may overflow in between.
 PRODUCTS = "mm", "mv", "matmul", "linear", "conv", "einsum", "attention", "addr", "cdist", "cosine_similarity"
 # Operations whose results may be numbers where they are NaN in PyTorch: losses in which a target or a weight of 0
 # leaves out an element, even one whose loss is infinite; and batch norm, where PyTorch subtracts infinities.
@@ -72,7 +75,7 @@ def drawn(op, call, numbers):
     """Returns the call with random extreme values as elements."""
     choice = [kind for kind in KINDS if op.name not in NO_NAN or not math.isnan(kind[0])]
     if any(part in op.name for part in PRODUCTS):
-        choice = [[v for v in kind if v == 0 or not abs(v) < LEAST] for kind in choice]
+        choice = [[v for v in kind if v == 0 or not (abs(v) < LEAST or 1e18 < abs(v) < math.inf)] for kind in choice]
     if op.name == "nn.functional.cosine_similarity":  # PyTorch's gradient ignores that lengths are at least eps
         choice = [[v for v in kind if v == 0 or not abs(v) < 1e-3] for kind in choice]
     if "cross_entropy" in op.name:  # logits, and losses of rows, must be finite
@@ -87,6 +90,8 @@ def drawn(op, call, numbers):
             return t
         if "conv" in op.name and not first:  # the zeros of padding multiply the weights
             kinds = [kind for kind in kinds if math.isfinite(kind[0])]
+        if "_norm" in op.name and not first:  # the weights are multiplied by 1 / standard deviation first
+            kinds = [[v for v in kind if v == 0 or not abs(v) < 1e-10] for kind in kinds]
         first = False
         values = [numbers.choice(ORDINARY if numbers.random() > share else numbers.choice(kinds))
                   for _ in range(t.numel())]
