@@ -31,6 +31,8 @@ struct br_sharded_optim {
 bool br__sharded_begin(const char *op, br_sharded_optim *optim);
 /* Returns an optimizer of the slices without state. */
 br_optim *br__sharded_make_local(const br_sharded_optim *s);
+/* Returns true if the list has a state of one of the parameters. */
+bool br__sharded_has_state(const br_sharded_optim *s, const br_named_list *state);
 /* Tells the other ranks of a pending error. Returns false on all ranks if one of them has one, or
  * if they have different numbers of states. */
 bool br__sharded_agree(const char *op, const br_sharded_optim *s, int64_t n_states);

@@ -191,7 +191,7 @@ static bool take_state(br_sharded_optim *s)
 {
     br_named_list *state = br_failed() ? NULL : br_optim_state_dict(s->optim), *none = NULL;
     bool ok = br__sharded_agree(op_new, s, state ? state->count : 0);
-    if (ok && state->count > 0) {
+    if (ok && br__sharded_has_state(s, state)) {
         none = br_named_list_new();
         ok = br_sharded_optim_load_state_dict(s, state) && none &&
              br_optim_load_state_dict(s->optim, none);

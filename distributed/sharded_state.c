@@ -189,6 +189,15 @@ static void add_whole(gathering *c, int64_t k, br_named_list *list)
         c->full[k] = t;
 }
 
+/* Adds the options of the groups, which are in the optimizer of whole parameters. */
+static void add_options(br_named_list *list, br_optim *optim)
+{
+    br_named_list *options = br_optim_state_dict(optim);
+    for (const br_named_tensor *i = NULL; (i = br_named_list_next(options, i));)
+        br_named_list_add(list, i->name, i->tensor);
+    br_named_list_free(options);
+}
+
 /* Runs a job on all ranks. Returns false on all of them if it fails or if a rank has an error. */
 static bool communicate(gathering *c, void (*run)(br_dist_job *job))
 {
@@ -215,6 +224,8 @@ static bool gather(gathering *c, br_named_list *list)
     bool ok = communicate(c, run_heads);
     for (int64_t k = 0; ok && k < c->n && c->g->rank == c->destination && !br_failed(); k++)
         add_whole(c, k, list);
+    if (ok && c->g->rank == c->destination && !br_failed())
+        add_options(list, c->s->optim);
     ok = ok && communicate(c, run_data);
     br_named_list_free(state);
     return ok;
@@ -281,8 +292,17 @@ static const br_shard_param *param_of(const br_sharded_optim *s, const char *nam
     return NULL;
 }
 
-/* Adds this rank's elements of a state to the list. A name that no parameter has stays in the list,
- * so that the optimizer of the slices refuses it. */
+bool br__sharded_has_state(const br_sharded_optim *s, const br_named_list *state)
+{
+    int likely = 0;
+    for (const br_named_tensor *i = NULL; (i = br_named_list_next(state, i));)
+        if (param_of(s, i->name, &likely))
+            return true;
+    return false;
+}
+
+/* Adds this rank's elements of a state to the list. A name that no parameter has stays in the list:
+ * the optimizer of the slices loads the options of groups, and refuses all others. */
 static bool select_item(const br_sharded_optim *s, const br_named_tensor *item, int *likely,
                         br_named_list *list)
 {
@@ -321,6 +341,20 @@ static br_optim *load(const br_sharded_optim *s, const br_named_list *state)
     return local;
 }
 
+/* Loads the options of the groups, which load() has checked, into the optimizer of whole
+ * parameters: each step uses its options. */
+static bool load_options(const br_sharded_optim *s, const br_named_list *state)
+{
+    br_named_list *options = br_named_list_new();
+    int likely = 0;
+    for (const br_named_tensor *i = NULL; options && (i = br_named_list_next(state, i));)
+        if (!param_of(s, i->name, &likely))
+            br_named_list_add(options, i->name, i->tensor);
+    bool ok = options && !br_failed() && br_optim_load_state_dict(s->optim, options);
+    br_named_list_free(options);
+    return ok;
+}
+
 bool br_sharded_optim_load_state_dict(br_sharded_optim *s, const br_named_list *state)
 {
     if (!br__sharded_begin(op_load, s))
@@ -334,5 +368,5 @@ bool br_sharded_optim_load_state_dict(br_sharded_optim *s, const br_named_list *
     /* A rank keeps its old state if any rank could not load the new one. */
     br_optim_free(ok ? s->local : local);
     s->local = ok ? local : s->local;
-    return ok;
+    return ok && load_options(s, state);
 }

@@ -325,6 +325,7 @@ bool br_checkpoint_verify(br_safetensors *file)
 /* Everything needed to restore a checkpoint, prepared before anything is changed. */
 typedef struct restoration {
     br_named_list *model, *optim, *scheduler, *matched;
+    bool has_options; /* the file has the options of the optimizer's groups */
     br_loading *loading;
     br_rng_state rng;
     int64_t step;
@@ -388,6 +389,19 @@ static br_named_list *read_part(br_safetensors *file, const char *prefix)
     return list;
 }
 
+/* Returns true if the file holds the options of the optimizer's groups, which older versions did
+ * not save. */
+static bool has_options(const br_safetensors *file)
+{
+    size_t n = strlen(IN_OPTIM);
+    for (size_t i = 0; i < file->header.n_entries; i++) {
+        const char *name = file->header.entries[i].name;
+        if (strncmp(name, IN_OPTIM, n) == 0 && br__is_group_option(name + n))
+            return true;
+    }
+    return false;
+}
+
 static bool prepare(restoration *r, br_safetensors *file, const br_checkpoint *c)
 {
     const char *version = br__header_metadata(&file->header, FORMAT);
@@ -395,6 +409,7 @@ static bool prepare(restoration *r, br_safetensors *file, const br_checkpoint *c
         return refuse(file, "is not a checkpoint");
     if (strcmp(version, VERSION) != 0)
         return refuse(file, "is a checkpoint with an unsupported layout version");
+    r->has_options = has_options(file);
     if (!read_step(file, &r->step) ||
         (c->rng && !(has_part(file, "rng") && read_rng(file, &r->rng))))
         return false;
@@ -418,6 +433,8 @@ static bool restore(const restoration *r, br_checkpoint *c)
         br__loading_apply(r->loading);
     if (c->scheduler)
         br__scheduler_restore(c->scheduler, r->matched);
+    if (c->scheduler && !r->has_options) /* as older versions did */
+        br__scheduler_set_rates(c->scheduler);
     if (c->rng)
         br_set_rng_state(&r->rng);
     c->step = r->step;

@@ -47,11 +47,21 @@ static void finish(br_optim_work *work)
 
 static const br_adagrad_options defaults = { br_adagrad_default_fields };
 
+static const br_optim_option saved[] = {
+    BR_OPTIM_OPTION(br_adagrad_options, lr_decay, BR_F64),
+    BR_OPTIM_OPTION(br_adagrad_options, weight_decay, BR_F64),
+    BR_OPTIM_OPTION(br_adagrad_options, initial_accumulator_value, BR_F64),
+    BR_OPTIM_OPTION(br_adagrad_options, eps, BR_F64),
+    BR_OPTIM_OPTION(br_adagrad_options, maximize, BR_BOOL),
+    { 0 },
+};
+
 static const br_optim_kind adagrad_kind = {
     .name = "adagrad",
     .options_name = "br_adagrad",
     .defaults = &defaults,
     .check = check,
+    .options = saved,
     .states = { { "sum", make_sum }, { "step", br_optim_counter } },
     .args_size = sizeof(br_adagrad_args),
     .prepare = prepare,

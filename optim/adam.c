@@ -61,6 +61,7 @@ static bool prepare_adam(br_optim_work *work)
                              .eps = o->eps,
                              .weight_decay = o->weight_decay,
                              .keep = 1,
+                             .amsgrad = o->amsgrad,
                              .maximize = o->maximize });
     return true;
 }
@@ -73,6 +74,7 @@ static bool prepare_adamw(br_optim_work *work)
                              .beta2 = o->beta2,
                              .eps = o->eps,
                              .keep = 1 - o->lr * o->weight_decay,
+                             .amsgrad = o->amsgrad,
                              .maximize = o->maximize });
     return true;
 }
@@ -80,10 +82,12 @@ static bool prepare_adamw(br_optim_work *work)
 static void update(const br_optim_work *work, int64_t from, int64_t count)
 {
     br_tensor *const *state = work->state;
+    const br_adam_args *args = work->args;
+    const br_tensor *max_sq = args->amsgrad ? state[MAX_EXP_AVG_SQ] : NULL;
     br__kernels_of(work)->adam(count, br__element(work->param, from), br__element(work->grad, from),
                                br__element(state[EXP_AVG], from),
-                               br__element(state[EXP_AVG_SQ], from),
-                               br__element(state[MAX_EXP_AVG_SQ], from), work->args);
+                               br__element(state[EXP_AVG_SQ], from), br__element(max_sq, from),
+                               args);
 }
 
 static void finish(br_optim_work *work)
@@ -93,12 +97,23 @@ static void finish(br_optim_work *work)
 
 static const br_adam_options adam_defaults = { br_adam_default_fields };
 
+static const br_optim_option adam_saved[] = {
+    BR_OPTIM_OPTION(br_adam_options, beta1, BR_F64),
+    BR_OPTIM_OPTION(br_adam_options, beta2, BR_F64),
+    BR_OPTIM_OPTION(br_adam_options, eps, BR_F64),
+    BR_OPTIM_OPTION(br_adam_options, weight_decay, BR_F64),
+    BR_OPTIM_OPTION(br_adam_options, amsgrad, BR_BOOL),
+    BR_OPTIM_OPTION(br_adam_options, maximize, BR_BOOL),
+    { 0 },
+};
+
 static const br_optim_kind adam_kind = {
     .name = "adam",
     .options_name = "br_adam",
     .defaults = &adam_defaults,
     .check = check_adam,
     .momentum = offsetof(br_adam_options, beta1),
+    .options = adam_saved,
     .states = { { "exp_avg", NULL },
                 { "exp_avg_sq", NULL },
                 { "step", br_optim_counter },
@@ -112,12 +127,23 @@ static const br_optim_kind adam_kind = {
 
 static const br_adamw_options adamw_defaults = { br_adamw_default_fields };
 
+static const br_optim_option adamw_saved[] = {
+    BR_OPTIM_OPTION(br_adamw_options, beta1, BR_F64),
+    BR_OPTIM_OPTION(br_adamw_options, beta2, BR_F64),
+    BR_OPTIM_OPTION(br_adamw_options, eps, BR_F64),
+    BR_OPTIM_OPTION(br_adamw_options, weight_decay, BR_F64),
+    BR_OPTIM_OPTION(br_adamw_options, amsgrad, BR_BOOL),
+    BR_OPTIM_OPTION(br_adamw_options, maximize, BR_BOOL),
+    { 0 },
+};
+
 static const br_optim_kind adamw_kind = {
     .name = "adamw",
     .options_name = "br_adamw",
     .defaults = &adamw_defaults,
     .check = check_adamw,
     .momentum = offsetof(br_adamw_options, beta1),
+    .options = adamw_saved,
     .states = { { "exp_avg", NULL },
                 { "exp_avg_sq", NULL },
                 { "step", br_optim_counter },

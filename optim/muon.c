@@ -118,6 +118,17 @@ static void update(const br_optim_work *work, int64_t from, int64_t count)
 
 static const br_muon_options defaults = { br_muon_default_fields };
 
+static const br_optim_option saved[] = {
+    BR_OPTIM_OPTION(br_muon_options, weight_decay, BR_F64),
+    BR_OPTIM_OPTION(br_muon_options, momentum, BR_F64),
+    BR_OPTIM_OPTION(br_muon_options, nesterov, BR_BOOL),
+    BR_OPTIM_OPTION(br_muon_options, ns_coefficients, BR_F64),
+    BR_OPTIM_OPTION(br_muon_options, eps, BR_F64),
+    BR_OPTIM_OPTION(br_muon_options, ns_steps, BR_I64),
+    BR_OPTIM_OPTION(br_muon_options, adjust_lr, BR_I64),
+    { 0 },
+};
+
 static const br_optim_kind muon_kind = {
     .name = "muon",
     .options_name = "br_muon",
@@ -125,6 +136,7 @@ static const br_optim_kind muon_kind = {
     .check = check,
     .supports = supports,
     .momentum = offsetof(br_muon_options, momentum),
+    .options = saved,
     .states = { { "momentum_buffer", NULL } },
     .args_size = sizeof(muon_args),
     .prepare = prepare,

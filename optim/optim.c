@@ -28,7 +28,7 @@ typedef struct any_options {
     double lr;
 } any_options;
 
-static size_t options_size(const br_optim_kind *kind)
+size_t br__options_size(const br_optim_kind *kind)
 {
     return *(const size_t *)kind->defaults;
 }
@@ -44,11 +44,11 @@ static bool good_kind(const br_optim_kind *kind)
     if (!br__required(op, "kind", kind) || !br__required(op, "kind->name", kind->name) ||
         !br__required(kind->name, "kind->defaults", kind->defaults))
         return false;
-    if (options_size(kind) < sizeof(any_options))
+    if (br__options_size(kind) < sizeof(any_options))
         br_fail(BR_ERROR_ARGUMENT, kind->name,
                 "the defaults have struct_size %zu: they must begin with struct_size, set to their "
                 "size, and lr",
-                options_size(kind));
+                br__options_size(kind));
     else if (!kind->step == !kind->update)
         br_fail(BR_ERROR_ARGUMENT, kind->name, "the kind has %s, but must have exactly one of them",
                 kind->step ? "both step and update" : "neither step nor update");
@@ -59,7 +59,7 @@ static bool good_kind(const br_optim_kind *kind)
 static void *copy_options(const br_optim_kind *kind, const void *given, const void *defaults)
 {
     const char *name = kind->options_name ? kind->options_name : kind->name;
-    size_t size = options_size(kind);
+    size_t size = br__options_size(kind);
     const void *options = br_options_of(kind->name, name, given, defaults, size);
     void *copy = br_failed() ? NULL : br_malloc(size);
     if (!copy)
@@ -124,13 +124,11 @@ void br_optim_free(br_optim *optim)
     if (!BR_END("optim_free", optim))
         return;
     free_slots_from(optim, 0);
-    for (int64_t i = 0; i < optim->n_groups; i++)
-        br_free(optim->groups[i].options);
     br_free(optim->slots);
     br_free(optim->tasks);
     br_free(optim->args);
     br_free(optim->spans);
-    br_free(optim->groups);
+    br__free_groups(optim->groups, optim->n_groups);
     br_free(optim->defaults);
     BR_FREE(optim);
 }
@@ -288,7 +286,7 @@ bool br_optim_set_group_options(br_optim *optim, int group, const void *options)
     void **place = group < 0 ? &optim->defaults : &optim->groups[group].options;
     if (!copy)
         return false;
-    memcpy(*place, copy, options_size(optim->kind));
+    memcpy(*place, copy, br__options_size(optim->kind));
     br_free(copy);
     return true;
 }

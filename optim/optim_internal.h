@@ -75,11 +75,17 @@ static inline double *br__option(void *options, size_t offset)
     return (double *)(void *)((char *)options + offset);
 }
 double *br__group_lr(const br_optim *optim, int64_t group);
+size_t br__options_size(const br_optim_kind *kind);
 /* Check an option; `op` begins the error message. */
 bool br__not_negative(const char *op, const char *name, double value);
 bool br__in_unit_interval(const char *op, const char *name, double value); /* in [0, 1) */
-/* Creates the states of the slot that are missing. */
-bool br__slot_prepare(const br_optim *optim, br_slot *slot);
+/* Creates the states of the slot that the options need and that are missing. Sets fresh[i] if it
+ * has created state i. */
+bool br__slot_prepare(const br_optim *optim, br_slot *slot, bool *fresh);
+/* Drops the states that br__slot_prepare() has created, because what needed them has failed. */
+void br__slot_drop(br_slot *slot, const bool *fresh);
+/* Returns true if the group's options need state i. */
+bool br__slot_needs(const br_optim *optim, const br_slot *slot, int i);
 void br__slot_clear(br_slot *slot);
 static inline const br_kernels *br__kernels_of(const br_optim_work *work)
 {
@@ -90,11 +96,31 @@ static inline const br_kernels *br__kernels_of(const br_optim_work *work)
 void br__count_step(br_tensor *counter);
 double br__step_count(const br_tensor *counter);
 
+/* ---- Options in state dicts (optim/group_state.c) -------------------------------------------- */
+
+/* Adds the options of all groups to a state dict, which holds its tensors. */
+bool br__add_group_options(const br_optim *optim, br_named_list *state);
+/* Returns true if the name is that of an option, not of the state of a parameter. */
+bool br__is_group_option(const char *name);
+/* Returns true if the state dict holds options. */
+bool br__has_group_options(const br_named_list *state);
+/* Returns the groups with the options of a state dict that holds them. Returns NULL and sets an
+ * error if they do not match. */
+br_group *br__read_group_options(const br_optim *optim, const br_named_list *state);
+/* Exchanges the options and initial rates of the optimizer with those of `groups`. */
+void br__swap_group_options(br_optim *optim, br_group *groups);
+void br__free_groups(br_group *groups, int64_t n);
+
+/* ---- Schedulers ------------------------------------------------------------------------------ */
+
 /* Load a scheduler in two steps. br__scheduler_match() returns the state's tensors in the order
  * that br__scheduler_restore() needs; it returns NULL and sets an error if they do not match.
  * br__scheduler_restore() cannot fail. */
 br_named_list *br__scheduler_match(const br_scheduler *s, const br_named_list *state);
 void br__scheduler_restore(br_scheduler *s, const br_named_list *matched);
+/* Sets the optimizer's rates and momentum to those of the scheduler's epoch. Checkpoints need it
+ * that were saved without the options of the groups. */
+void br__scheduler_set_rates(br_scheduler *s);
 
 /* Returns the address of element `from` of a contiguous tensor, or NULL if t is NULL. */
 static inline void *br__element(const br_tensor *t, int64_t from)

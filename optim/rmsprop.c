@@ -36,6 +36,7 @@ static bool prepare(br_optim_work *work)
                                                         .eps = o->eps,
                                                         .weight_decay = o->weight_decay,
                                                         .momentum = o->momentum,
+                                                        .centered = o->centered,
                                                         .maximize = o->maximize };
     return true;
 }
@@ -43,13 +44,26 @@ static bool prepare(br_optim_work *work)
 static void update(const br_optim_work *work, int64_t from, int64_t count)
 {
     br_tensor *const *state = work->state;
-    br__kernels_of(work)->rmsprop(
-        count, br__element(work->param, from), br__element(work->grad, from),
-        br__element(state[SQUARE_AVG], from), br__element(state[GRAD_AVG], from),
-        br__element(state[MOMENTUM_BUFFER], from), work->args);
+    const br_rmsprop_args *args = work->args;
+    const br_tensor *mean = args->centered ? state[GRAD_AVG] : NULL;
+    const br_tensor *buffer = args->momentum > 0 ? state[MOMENTUM_BUFFER] : NULL;
+    br__kernels_of(work)->rmsprop(count, br__element(work->param, from),
+                                  br__element(work->grad, from),
+                                  br__element(state[SQUARE_AVG], from), br__element(mean, from),
+                                  br__element(buffer, from), args);
 }
 
 static const br_rmsprop_options defaults = { br_rmsprop_default_fields };
+
+static const br_optim_option saved[] = {
+    BR_OPTIM_OPTION(br_rmsprop_options, alpha, BR_F64),
+    BR_OPTIM_OPTION(br_rmsprop_options, eps, BR_F64),
+    BR_OPTIM_OPTION(br_rmsprop_options, weight_decay, BR_F64),
+    BR_OPTIM_OPTION(br_rmsprop_options, momentum, BR_F64),
+    BR_OPTIM_OPTION(br_rmsprop_options, centered, BR_BOOL),
+    BR_OPTIM_OPTION(br_rmsprop_options, maximize, BR_BOOL),
+    { 0 },
+};
 
 static const br_optim_kind rmsprop_kind = {
     .name = "rmsprop",
@@ -57,6 +71,7 @@ static const br_optim_kind rmsprop_kind = {
     .defaults = &defaults,
     .check = check,
     .momentum = offsetof(br_rmsprop_options, momentum),
+    .options = saved,
     .states = { { "square_avg", NULL },
                 { "grad_avg", make_mean },
                 { "momentum_buffer", make_buffer } },

@@ -11,15 +11,17 @@
 /* ---- Lifetime -------------------------------------------------------------------------------- */
 
 /* The first scheduler of an optimizer stores the groups' rates as their initial rates; later
- * schedulers use the stored ones. */
+ * schedulers use the stored ones. As in PyTorch, a plateau scheduler stores none: it only reduces
+ * the current rates. */
 static void store_initial_rates(br_scheduler *s)
 {
     for (int g = 0; g < s->n_groups; g++) {
         br_group *group = &s->optim->groups[g];
-        if (!group->scheduled)
+        bool stores = s->kind->rate && !group->scheduled;
+        if (stores)
             group->initial_lr = *br__group_lr(s->optim, g);
-        group->scheduled = true;
-        s->base_lrs[g] = group->initial_lr;
+        group->scheduled |= stores;
+        s->base_lrs[g] = group->scheduled ? group->initial_lr : *br__group_lr(s->optim, g);
         s->last_lrs[g] = *br__group_lr(s->optim, g);
     }
 }

@@ -149,6 +149,10 @@ static void apply(br_scheduler *s)
 void br__scheduler_restore(br_scheduler *s, const br_named_list *matched)
 {
     restore(s, matched->items);
+}
+
+void br__scheduler_set_rates(br_scheduler *s)
+{
     for (int g = 0; g < s->n_groups; g++)
         *br__group_lr(s->optim, g) = s->last_lrs[g];
     apply(s);

@@ -32,17 +32,28 @@ static bool prepare(br_optim_work *work)
                                                 .weight_decay = o->weight_decay,
                                                 .nesterov = o->nesterov,
                                                 .maximize = o->maximize,
-                                                .first = work->first };
+                                                .first = work->fresh[0] };
     return true;
 }
 
 static void update(const br_optim_work *work, int64_t from, int64_t count)
 {
+    const br_sgd_args *args = work->args;
+    const br_tensor *buffer = args->momentum != 0 ? work->state[0] : NULL;
     br__kernels_of(work)->sgd(count, br__element(work->param, from), br__element(work->grad, from),
-                              br__element(work->state[0], from), work->args);
+                              br__element(buffer, from), args);
 }
 
 static const br_sgd_options defaults = { br_sgd_default_fields };
+
+static const br_optim_option saved[] = {
+    BR_OPTIM_OPTION(br_sgd_options, momentum, BR_F64),
+    BR_OPTIM_OPTION(br_sgd_options, dampening, BR_F64),
+    BR_OPTIM_OPTION(br_sgd_options, weight_decay, BR_F64),
+    BR_OPTIM_OPTION(br_sgd_options, nesterov, BR_BOOL),
+    BR_OPTIM_OPTION(br_sgd_options, maximize, BR_BOOL),
+    { 0 },
+};
 
 static const br_optim_kind sgd_kind = {
     .name = "sgd",
@@ -50,6 +61,7 @@ static const br_optim_kind sgd_kind = {
     .defaults = &defaults,
     .check = check,
     .momentum = offsetof(br_sgd_options, momentum),
+    .options = saved,
     .states = { { "momentum_buffer", make_buffer } },
     .args_size = sizeof(br_sgd_args),
     .prepare = prepare,

@@ -7,7 +7,7 @@ br_named_list *br_optim_state_dict(br_optim *optim)
 {
     if (!br__required("optim_state_dict", "optim", optim))
         return NULL;
-    br_named_list *list = br__named_list_new(false);
+    br_named_list *list = br__named_list_new(true);
     br__text name = { 0 };
     bool ok = list != NULL;
     for (int64_t k = 0; ok && k < optim->n_slots; k++) {
@@ -21,7 +21,7 @@ br_named_list *br_optim_state_dict(br_optim *optim)
         }
     }
     br_free(name.data);
-    if (ok)
+    if (ok && br__add_group_options(optim, list))
         return list;
     br_named_list_free(list);
     return NULL;
@@ -29,11 +29,16 @@ br_named_list *br_optim_state_dict(br_optim *optim)
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* The tensor to load for each slot and each of its states, or NULL. */
+/* What is loaded for one slot. */
+typedef struct arrival {
+    br_tensor *found[BR_OPTIM_MAX_STATES]; /* NULL: the list does not have this state */
+    bool fresh[BR_OPTIM_MAX_STATES];       /* the slot's state was created to be loaded */
+} arrival;
+
 typedef struct loading {
     br_optim *optim;
-    br_tensor *(*found)[BR_OPTIM_MAX_STATES];
-    int64_t next; /* likely slot of the next name */
+    arrival *arrivals; /* of each slot */
+    int64_t next;      /* likely slot of the next name */
 } loading;
 
 /* Finds the slot and state of "<parameter>.<state>". */
@@ -48,7 +53,7 @@ static bool locate(loading *l, const char *name, int64_t *slot, int *state)
         if (strncmp(param, name, length) != 0 || param[length] != '\0')
             continue;
         for (int i = 0; i < optim->n_states; i++) {
-            if (optim->slots[s].state[i] && strcmp(optim->kind->states[i].name, dot + 1) == 0) {
+            if (strcmp(optim->kind->states[i].name, dot + 1) == 0) {
                 l->next = *slot = s;
                 *state = i;
                 return true;
@@ -56,6 +61,18 @@ static bool locate(loading *l, const char *name, int64_t *slot, int *state)
         }
     }
     return false;
+}
+
+/* Creates a state that the options do not need, but that earlier options did. Its shape is known
+ * only if it is the parameter's. */
+static br_tensor *make_unneeded(loading *l, int64_t k, int i)
+{
+    br_slot *slot = &l->optim->slots[k];
+    br_scope *scope = br_no_grad_begin();
+    slot->state[i] = br_retain(br_zeros(slot->param->ndim, slot->param->sizes, slot->param->dtype));
+    br_scope_end(scope);
+    l->arrivals[k].fresh[i] = slot->state[i] != NULL;
+    return slot->state[i];
 }
 
 /* Returns true if t has the shape and dtype of the existing state and, if the state is a counter,
@@ -86,19 +103,21 @@ static bool match_item(loading *l, const br_named_tensor *item)
     else if (!locate(l, item->name, &slot, &state))
         br_fail(BR_ERROR_ARGUMENT, op, "%s has no state named %s", l->optim->kind->name,
                 br_printable(item->name));
-    else if (l->found[slot][state])
+    else if (l->arrivals[slot].found[state])
         br_fail(BR_ERROR_ARGUMENT, op, "%s is in the state twice", br_printable(item->name));
+    else if (!l->optim->slots[slot].state[state] && !make_unneeded(l, slot, state))
+        return false;
     else if (!fits(l->optim, slot, state, item->tensor))
         refuse(l->optim->slots[slot].state[state], item);
     else
-        l->found[slot][state] = item->tensor;
+        l->arrivals[slot].found[state] = item->tensor;
     return !br_failed();
 }
 
-static bool has_any(const loading *l, int64_t slot)
+static bool has_any(const loading *l, int64_t k)
 {
     for (int i = 0; i < l->optim->n_states; i++)
-        if (l->found[slot][i])
+        if (l->arrivals[k].found[i])
             return true;
     return false;
 }
@@ -111,13 +130,13 @@ static bool check_whole(const loading *l, int64_t k)
     if (!has_any(l, k))
         return true;
     for (int i = 0; i < optim->n_states; i++) {
-        if (l->found[k][i] || !slot->state[i])
+        if (l->arrivals[k].found[i] || !slot->state[i] || !br__slot_needs(optim, slot, i))
             continue;
         br_fail(BR_ERROR_ARGUMENT, "optim_load_state_dict", "%s.%s is missing", slot->name,
                 optim->kind->states[i].name);
         return false;
     }
-    return true;
+    return !br_failed();
 }
 
 static void copy_state(const loading *l, int64_t k)
@@ -127,39 +146,63 @@ static void copy_state(const loading *l, int64_t k)
         br__slot_clear(slot);
         return;
     }
-    for (int i = 0; i < l->optim->n_states; i++)
-        if (l->found[k][i])
-            br__copy(slot->state[i], l->found[k][i]);
+    for (int i = 0; i < l->optim->n_states; i++) {
+        if (l->arrivals[k].found[i]) {
+            br__copy(slot->state[i], l->arrivals[k].found[i]);
+        } else {
+            br_release(slot->state[i]);
+            slot->state[i] = NULL;
+        }
+    }
     slot->stepped = true;
 }
 
 /* Creates missing states first, so that the loaded states can be compared with them. */
-static bool load(loading *l, const br_named_list *state)
+static bool match(loading *l, const br_named_list *state)
 {
     for (int64_t k = 0; k < l->optim->n_slots; k++)
-        if (!br__slot_prepare(l->optim, &l->optim->slots[k]))
+        if (!br__slot_prepare(l->optim, &l->optim->slots[k], l->arrivals[k].fresh))
             return false;
     for (int64_t i = 0; i < state->count; i++)
-        if (!match_item(l, &state->items[i]))
+        if (!br__is_group_option(state->items[i].name) && !match_item(l, &state->items[i]))
             return false;
     for (int64_t k = 0; k < l->optim->n_slots; k++)
         if (!check_whole(l, k))
             return false;
-    for (int64_t k = 0; k < l->optim->n_slots; k++)
-        copy_state(l, k);
     return true;
 }
 
+/* Loads the state of the parameters. On failure, drops what match() has created. */
+static bool load(br_optim *optim, const br_named_list *state)
+{
+    loading l = { .optim = optim,
+                  .arrivals = br_calloc((size_t)optim->n_slots, sizeof *l.arrivals) };
+    bool ok = l.arrivals && match(&l, state);
+    for (int64_t k = 0; l.arrivals && k < optim->n_slots; k++) {
+        if (ok)
+            copy_state(&l, k);
+        else
+            br__slot_drop(&optim->slots[k], l.arrivals[k].fresh);
+    }
+    br_free(l.arrivals);
+    return ok;
+}
+
+/* The options are loaded first, since they decide which states there are. */
 bool br_optim_load_state_dict(br_optim *optim, const br_named_list *state)
 {
     if (!br__required("optim_load_state_dict", "optim", optim) ||
         !br__required("optim_load_state_dict", "state", state))
         return false;
-    loading l = { .optim = optim, .found = br_calloc((size_t)optim->n_slots, sizeof *l.found) };
-    bool ok = l.found && load(&l, state);
-    for (int64_t k = 0; k < optim->n_slots; k++)
-        if (!optim->slots[k].stepped)
-            br__slot_clear(&optim->slots[k]);
-    br_free(l.found);
+    if (!br__has_group_options(state))
+        return load(optim, state);
+    br_group *groups = br__read_group_options(optim, state);
+    if (!groups)
+        return false;
+    br__swap_group_options(optim, groups);
+    bool ok = load(optim, state);
+    if (!ok)
+        br__swap_group_options(optim, groups);
+    br__free_groups(groups, optim->n_groups);
     return ok;
 }

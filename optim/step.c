@@ -49,20 +49,37 @@ static br_tensor *make_state(const br_optim *optim, const br_slot *slot, int i)
     return !made || (made->contiguous && br__is_exclusive(made)) ? made : dense_copy(made);
 }
 
-bool br__slot_prepare(const br_optim *optim, br_slot *slot)
+bool br__slot_prepare(const br_optim *optim, br_slot *slot, bool *fresh)
 {
     br_dtype dtype = slot->param->dtype;
-    if (!slot->stepped && slot->state_dtype != dtype)
-        br__slot_clear(slot); /* the state was created by a failed step before br_module_to() */
     br_scope *scope = br_no_grad_begin();
     for (int i = 0; i < optim->n_states && scope && !br_failed(); i++) {
         if (slot->state[i])
             continue;
         slot->state[i] = br_retain(make_state(optim, slot, i));
         slot->state_dtype = dtype;
+        fresh[i] = slot->state[i] != NULL;
     }
     br_scope_end(scope);
     return !br_failed();
+}
+
+void br__slot_drop(br_slot *slot, const bool *fresh)
+{
+    for (int i = 0; i < BR_OPTIM_MAX_STATES; i++) {
+        if (!fresh[i])
+            continue;
+        br_release(slot->state[i]);
+        slot->state[i] = NULL;
+    }
+}
+
+bool br__slot_needs(const br_optim *optim, const br_slot *slot, int i)
+{
+    br_scope *scope = br_no_grad_begin();
+    bool needed = scope && make_state(optim, slot, i);
+    br_scope_end(scope);
+    return needed;
 }
 
 /* Returns false and sets an error if the state was created before br_module_to() changed the
@@ -141,23 +158,25 @@ static bool add_task(br_optim *optim, br_slot *slot, int64_t n)
 {
     const br_optim_kind *kind = optim->kind;
     br_tensor *grad = br_grad_of(slot->param);
-    if (!good_gradient(slot, grad) || !state_fits(optim, slot) || !br__slot_prepare(optim, slot))
-        return false;
     br_task *task = &optim->tasks[n];
+    br_optim_work *work = &task->work;
     *task = (br_task){ .slot = slot };
-    task->work = (br_optim_work){ .name = slot->name,
-                                  .options = optim->groups[slot->group].options,
-                                  .param = dense(slot->param),
-                                  .grad = dense(grad),
-                                  .state = slot->state,
-                                  .first = !slot->stepped,
-                                  .args = optim->args + (size_t)n * optim->args_stride };
-    if (!task->work.param || !task->work.grad)
+    if (!good_gradient(slot, grad) || !state_fits(optim, slot) ||
+        !br__slot_prepare(optim, slot, work->fresh))
+        return false;
+    work->name = slot->name;
+    work->options = optim->groups[slot->group].options;
+    work->param = dense(slot->param);
+    work->grad = dense(grad);
+    work->state = slot->state;
+    work->first = !slot->stepped;
+    work->args = optim->args + (size_t)n * optim->args_stride;
+    if (!work->param || !work->grad)
         return false;
     optim->spans[n].numel = slot->param->numel;
     if (kind->step)
-        return run_step(optim, &task->work);
-    if (!kind->prepare || (kind->prepare(&task->work) && !br_failed()))
+        return run_step(optim, work);
+    if (!kind->prepare || (kind->prepare(work) && !br_failed()))
         return true;
     if (!br_failed())
         br_fail(BR_ERROR_STATE, kind->name,
@@ -251,8 +270,13 @@ bool br_optim_step(br_optim *optim)
         br__layout_spans(n, optim->spans);
         br__for_each_span(n, optim->spans, run_piece, optim);
     }
-    for (int64_t i = 0; ok && i < n; i++)
-        finish_task(optim, &optim->tasks[i]);
+    for (int64_t i = 0; i < n; i++) {
+        br_task *task = &optim->tasks[i];
+        if (ok)
+            finish_task(optim, task);
+        else
+            br__slot_drop(task->slot, task->work.fresh);
+    }
     br_scope_end(scope);
     return ok;
 }

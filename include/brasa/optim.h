@@ -3,6 +3,7 @@
 #define BRASA_OPTIM_H
 
 #include <brasa/nn.h>
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -152,15 +153,31 @@ typedef struct br_optim_state {
 /* Returns an i64 scalar 0. Use this function as `make` for a step counter. */
 BR_API br_tensor *br_optim_counter(br_tensor *param, const void *options);
 
+/* A field of the options that state dicts hold, so that a loaded optimizer has the saved value. */
+typedef struct br_optim_option {
+    const char *name;
+    /* BR_F64: one double or an array of them; BR_I64: an int64_t, an int or an enum; BR_BOOL. */
+    br_dtype dtype;
+    size_t offset, size; /* in bytes */
+} br_optim_option;
+/* The row of a field: BR_OPTIM_OPTION(my_options, beta2, BR_F64). */
+#define BR_OPTIM_OPTION(type, field, dtype)                              \
+    {                                                                    \
+#        field, dtype, offsetof(type, field), sizeof(((type *)0)->field) \
+    }
+
 /* The data of one parameter in a step. */
 typedef struct br_optim_work {
     const char *name;        /* of the parameter */
     const void *options;     /* of its group */
     br_tensor *param, *grad; /* contiguous, of one shape and dtype */
-    br_tensor *const *state; /* in the order of `states`; NULL: not needed with these options */
-    bool first;              /* no step has been made and no state loaded */
-    void *args;              /* args_size bytes, to pass data from `prepare` to `update` */
-    br_tensor *new_param;    /* set by `step`; NULL: the value does not change */
+    /* In the order of `states`. NULL: `make` has never created it. A state that other options
+     * created stays when it is no longer needed. */
+    br_tensor *const *state;
+    bool fresh[BR_OPTIM_MAX_STATES]; /* the state was created for this step */
+    bool first;                      /* no step has been made and no state loaded */
+    void *args;                      /* args_size bytes, to pass data from `prepare` to `update` */
+    br_tensor *new_param;            /* set by `step`; NULL: the value does not change */
     br_tensor *new_state[BR_OPTIM_MAX_STATES];
 } br_optim_work;
 
@@ -183,6 +200,9 @@ typedef struct br_optim_kind {
     /* Offset of the momentum in the options, such as offsetof(my_options, momentum). It must be a
      * double; br_one_cycle_lr() may change it. 0: there is no momentum. */
     size_t momentum;
+    /* The fields of the options that state dicts hold besides lr; the row after the last field has
+     * no name. NULL: state dicts hold lr and the momentum. */
+    const br_optim_option *options;
     br_optim_state states[BR_OPTIM_MAX_STATES]; /* ends at the first entry without a name */
 
     /* Updates one parameter by tensor operations: sets work->new_param and work->new_state. Runs in
@@ -244,8 +264,11 @@ BR_API void br_optim_zero_grad(br_optim *optim);
  * the error callback gets a warning, once per process, that the training loop lacks a scope. */
 BR_API bool br_optim_step(br_optim *optim);
 
-/* Return and load the state by name ("<parameter>.exp_avg", ...). The tensors are borrowed from the
- * optimizer. Loading copies; a state that does not match is an error and changes nothing. */
+/* Return and load what torch.optim's state_dict() holds: the state of the parameters
+ * ("<parameter>.exp_avg", ...), and each group's options ("param_groups.0.lr", ...) with
+ * "param_groups.0.initial_lr" if a scheduler has been created. The tensors of the state are those
+ * of the optimizer. Loading copies; a state that does not match is an error and changes nothing. A
+ * state without options leaves the options as they are. */
 BR_API br_named_list *br_optim_state_dict(br_optim *optim);
 BR_API bool br_optim_load_state_dict(br_optim *optim, const br_named_list *state);
 
@@ -347,8 +370,10 @@ BR_API bool br_scheduler_step_metric(br_scheduler *scheduler, double metric);
 BR_API double br_scheduler_last_lr(const br_scheduler *scheduler, int group);
 BR_API int64_t br_scheduler_last_epoch(const br_scheduler *scheduler);
 /* Return and load the state that a scheduler with the same kind and arguments needs to continue.
- * The state is a list of named tensors, which the list owns; br_checkpoint can store it. Loading
- * also sets the optimizer's rates. A list that does not match is an error and changes nothing. */
+ * The state is a list of named tensors, which the list owns; br_checkpoint can store it. As in
+ * PyTorch, loading does not change the optimizer, whose own state holds the current rates: load
+ * that, too, after creating the scheduler. A list that does not match is an error and changes
+ * nothing. */
 BR_API br_named_list *br_scheduler_state_dict(const br_scheduler *scheduler);
 BR_API bool br_scheduler_load_state_dict(br_scheduler *scheduler, const br_named_list *state);
 

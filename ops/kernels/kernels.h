@@ -143,7 +143,7 @@ typedef struct br_adam_args {
     double keep;      /* decoupled weight decay: factor applied to the parameter first */
     double step_size; /* lr / (1 - beta1^t) */
     double bias_correction2_sqrt; /* sqrt(1 - beta2^t) */
-    bool maximize;
+    bool amsgrad, maximize;
 } br_adam_args;
 
 typedef struct br_sgd_args {
@@ -154,7 +154,7 @@ typedef struct br_sgd_args {
 
 typedef struct br_rmsprop_args {
     double lr, alpha, eps, weight_decay, momentum;
-    bool maximize;
+    bool centered, maximize;
 } br_rmsprop_args;
 
 typedef struct br_adagrad_args {

@@ -108,7 +108,7 @@ void test_states_that_do_not_match(void)
 {
     setup s = begin(false);
     br_linear *other = br_linear_new(30, 40, true);
-    br_optim *whole = br_adam(br_base(other), NULL);
+    br_optim *whole = br_adam(br_base(other), BR_OPTIONS(br_adam, .lr = 0.25));
     br_set_grad(other->weight, br_ones_like(other->weight));
     br_set_grad(other->bias, br_ones_like(other->bias));
     check(br_optim_step(whole));
@@ -133,6 +133,7 @@ void test_states_that_do_not_match(void)
     for (int64_t i = 0; rank == 0 && before && after && i < before->count; i++)
         check(br_equal(before->items[i].tensor, after->items[i].tensor));
     check(br_sharded_optim_load_state_dict(s.sharded, state));
+    check(br_optim_get_lr(s.optim, 0) == 0.25);
     br_named_list *now = br_sharded_optim_state_dict(s.sharded, size - 1);
     for (int64_t i = 0; now && i < now->count; i++)
         check(br_equal(now->items[i].tensor, state->items[i].tensor));

@@ -76,10 +76,11 @@ def show(name, values):
     print(textwrap.fill(text, 99, initial_indent="    ", subsequent_indent="    "), "\n};", sep="")
 
 
-print("/* Made by record_schedulers.py with PyTorch", torch.__version__.split("+")[0] + ". */")
-print("/* clang-format off */")
-for name, make in CASES.items():
-    values, momenta = rates(make)
-    show(name, values)
-    if name.startswith("one_cycle"):
-        show(name + "_momentum", momenta)
+if __name__ == "__main__":
+    print("/* Made by record_schedulers.py with PyTorch", torch.__version__.split("+")[0] + ". */")
+    print("/* clang-format off */")
+    for name, make in CASES.items():
+        values, momenta = rates(make)
+        show(name, values)
+        if name.startswith("one_cycle"):
+            show(name + "_momentum", momenta)

@@ -76,6 +76,8 @@ static void check_names(const br_named_list *state, const char *names)
     char got[200] = "";
     for (int64_t i = 0; i < state->count; i++) {
         size_t n = strlen(got);
+        if (strncmp(state->items[i].name, "param_groups.", 13) == 0)
+            continue;
         snprintf(got + n, sizeof got - n, "%s%s", i ? " " : "",
                  strrchr(state->items[i].name, '.') + 1);
     }

@@ -329,8 +329,9 @@ Test(own_kinds, master_weights)
     for (int t = 0; t < 500; t++)
         cr_assert(br_optim_step(first));
     br_named_list *state = br_optim_state_dict(first);
-    cr_assert_eq(state->count, 1);
+    cr_assert_eq(state->count, 2);
     cr_assert_str_eq(state->items[0].name, "weight.master");
+    cr_assert_str_eq(state->items[1].name, "param_groups.0.lr");
     cr_assert(br_optim_load_state_dict(second, state), "%s", br_error_message());
     for (int t = 0; t < 500; t++)
         cr_assert(br_optim_step(second));

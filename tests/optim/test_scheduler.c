@@ -1,6 +1,7 @@
 /* tests/optim/test_scheduler.c - compares a hundred learning rates of each scheduler with
  * PyTorch's; state dicts, checkpoints and errors. */
 #include "tests/memory.h"
+#include "tests/optim/resumed_values.h"
 #include "tests/optim/scheduler_values.h"
 
 #include <brasa/io.h>
@@ -127,25 +128,27 @@ static void make_chained(br_optim *o, br_scheduler **out)
 static const struct {
     const char *name;
     maker make;
-    const double *rates, *momenta;
+    const double *rates, *momenta, *resumed;
 } cases[] = {
-    { "step_lr", make_step, step_lr_rates, NULL },
-    { "multi_step", make_multi_step, multi_step_rates, NULL },
-    { "exponential", make_exponential, exponential_rates, NULL },
-    { "constant", make_constant, constant_rates, NULL },
-    { "linear", make_linear, linear_rates, NULL },
-    { "cosine", make_cosine, cosine_rates, NULL },
-    { "restarts", make_restarts, restarts_rates, NULL },
-    { "restarts_even", make_restarts_even, restarts_even_rates, NULL },
-    { "lambda", make_lambda, lambda_rates, NULL },
-    { "one_cycle", make_one_cycle, one_cycle_rates, one_cycle_momentum_rates },
+    { "step_lr", make_step, step_lr_rates, NULL, step_lr_resumed },
+    { "multi_step", make_multi_step, multi_step_rates, NULL, multi_step_resumed },
+    { "exponential", make_exponential, exponential_rates, NULL, exponential_resumed },
+    { "constant", make_constant, constant_rates, NULL, constant_resumed },
+    { "linear", make_linear, linear_rates, NULL, linear_resumed },
+    { "cosine", make_cosine, cosine_rates, NULL, cosine_resumed },
+    { "restarts", make_restarts, restarts_rates, NULL, restarts_resumed },
+    { "restarts_even", make_restarts_even, restarts_even_rates, NULL, restarts_even_resumed },
+    { "lambda", make_lambda, lambda_rates, NULL, lambda_resumed },
+    { "one_cycle", make_one_cycle, one_cycle_rates, one_cycle_momentum_rates, one_cycle_resumed },
     { "one_cycle_options", make_one_cycle_options, one_cycle_options_rates,
-      one_cycle_options_momentum_rates },
-    { "plateau", make_plateau, plateau_rates, NULL },
-    { "plateau_options", make_plateau_options, plateau_options_rates, NULL },
-    { "sequential", make_sequential, sequential_rates, NULL },
-    { "sequential_one_cycle", make_sequential_one_cycle, sequential_one_cycle_rates, NULL },
-    { "chained", make_chained, chained_rates, NULL },
+      one_cycle_options_momentum_rates, one_cycle_options_resumed },
+    { "plateau", make_plateau, plateau_rates, NULL, plateau_resumed },
+    { "plateau_options", make_plateau_options, plateau_options_rates, NULL,
+      plateau_options_resumed },
+    { "sequential", make_sequential, sequential_rates, NULL, sequential_resumed },
+    { "sequential_one_cycle", make_sequential_one_cycle, sequential_one_cycle_rates, NULL,
+      sequential_one_cycle_resumed },
+    { "chained", make_chained, chained_rates, NULL, chained_resumed },
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -221,6 +224,22 @@ static void check_same_options(const run *a, const run *b, int group, const char
     cr_assert_eq(momentum_of(a, group), momentum_of(b, group), "%s, epoch %d", name, (int)epoch);
 }
 
+static void load_optim(run *to, const run *from)
+{
+    br_named_list *state = br_optim_state_dict(from->optim);
+    cr_assert(br_optim_load_state_dict(to->optim, state), "%s", br_error_message());
+    br_named_list_free(state);
+}
+
+static void load_schedulers(run *to, const run *from)
+{
+    for (int i = 0; i < MOST && from->schedulers[i]; i++) {
+        br_named_list *state = br_scheduler_state_dict(from->schedulers[i]);
+        cr_assert(br_scheduler_load_state_dict(to->schedulers[i], state), "%s", br_error_message());
+        br_named_list_free(state);
+    }
+}
+
 Test(scheduler, state_continues_a_run)
 {
     for (int c = 0; c < CASES; c++) {
@@ -228,12 +247,8 @@ Test(scheduler, state_continues_a_run)
             run a = run_new(cases[c].make), b = run_new(cases[c].make);
             for (int t = 0; t < stop; t++)
                 step(&a, cases[c].make, t);
-            for (int i = 0; i < MOST && a.schedulers[i]; i++) {
-                br_named_list *state = br_scheduler_state_dict(a.schedulers[i]);
-                cr_assert(br_scheduler_load_state_dict(b.schedulers[i], state), "%s: %s",
-                          cases[c].name, br_error_message());
-                br_named_list_free(state);
-            }
+            load_schedulers(&b, &a);
+            load_optim(&b, &a);
             for (int g = 0; g < 2; g++) /* immediately, not only after the next step */
                 check_same_options(&a, &b, g, cases[c].name);
             for (int t = stop; t < STEPS; t++) {
@@ -246,6 +261,52 @@ Test(scheduler, state_continues_a_run)
             run_free(&b);
         }
     }
+}
+
+/* ---- Loading in every order ------------------------------------------------------------------ */
+
+enum { SAVED = 4, MORE = 6, ORDERS = 4 };
+
+/* Loads in one of the ORDERS of record_resumed.py. */
+static run resume(const run *from, maker make, int order)
+{
+    run r = run_new(order == 2 ? NULL : make);
+    if (order == 0 || order == 2)
+        load_optim(&r, from);
+    if (order == 2)
+        make(r.optim, r.schedulers);
+    load_schedulers(&r, from);
+    if (order == 1)
+        load_optim(&r, from);
+    return r;
+}
+
+static void check_resumed(int c, int order)
+{
+    const double *want = cases[c].resumed + 9 * order;
+    run a = run_new(cases[c].make);
+    for (int t = 0; t < SAVED; t++)
+        step(&a, cases[c].make, t);
+    run b = resume(&a, cases[c].make, order);
+    for (int t = 0; t <= MORE; t++) {
+        if (t == 0 || t == 1 || t == MORE) {
+            check_rate(c, SAVED + t, 0, br_optim_get_lr(b.optim, 0), want[0]);
+            check_rate(c, SAVED + t, 1, br_optim_get_lr(b.optim, 1), want[1]);
+            cr_assert_float_eq(momentum_of(&b, 0), want[2], 1e-15, "%s, order %d, step %d: %g",
+                               cases[c].name, order, t, momentum_of(&b, 0));
+            want += 3;
+        }
+        step(&b, cases[c].make, SAVED + t);
+    }
+    run_free(&a);
+    run_free(&b);
+}
+
+Test(scheduler, loads_like_pytorch_in_every_order)
+{
+    for (int c = 0; c < CASES; c++)
+        for (int order = 0; order < ORDERS; order++)
+            check_resumed(c, order);
 }
 
 Test(scheduler, mismatched_state_is_refused)
