@@ -83,17 +83,6 @@ static br_tensor *exclude(const generation *g, br_tensor *logits, int64_t n_gene
     return logits;
 }
 
-/* Returns the smallest logit of the nucleus, that is the fewest likeliest tokens whose
- * probabilities sum to top_p, [B, 1]. */
-static br_tensor *nucleus_end(br_tensor *descending, double top_p)
-{
-    br_tensor *p = br_softmax(descending, -1);
-    br_tensor *before = br_sub(br_cumsum(p, -1), p);
-    br_tensor *n_kept = br_sum_dim(br_lt_scalar(before, top_p), BR_DIMS(-1), true);
-    br_tensor *last = br_clamp(br_sub_scalar(n_kept, 1), 0, INFINITY);
-    return br_gather(descending, 1, last);
-}
-
 /* Returns the logits with -infinity for the tokens that are less than min_p times as likely as the
  * likeliest. */
 static br_tensor *drop_unlikely(br_tensor *logits, double min_p)
@@ -103,17 +92,42 @@ static br_tensor *drop_unlikely(br_tensor *logits, double min_p)
     return br_masked_fill(logits, br_lt(p, threshold), -INFINITY);
 }
 
+/* Returns the logits with -infinity for the tokens that top_k excludes. Tokens as likely as the
+ * last of the top_k stay. *n_kept is the number of tokens of a row that stay, or the largest of
+ * them. */
+static br_tensor *keep_top_k(br_tensor *logits, int64_t k, int64_t *n_kept)
+{
+    br_tensor *last = br_narrow(br_topk(logits, k, -1, true, NULL), 1, k - 1, 1);
+    br_tensor *excluded = br_lt(logits, last);
+    br_tensor *counts = br_sum_dim(br_logical_not(excluded), BR_DIMS(-1), false);
+    *n_kept = br_item_i64(br_max(counts));
+    return br_masked_fill(logits, excluded, -INFINITY);
+}
+
+/* Returns the logits with -infinity for the tokens outside of the nucleus, that is the fewest
+ * likeliest tokens whose probabilities sum to top_p. As in transformers, the least likely tokens
+ * are dropped as long as their sum is at most 1 - top_p. Of equally likely tokens, the first are
+ * dropped. Only the n likeliest tokens of a row are not -infinity. */
+static br_tensor *keep_nucleus(br_tensor *logits, int64_t n, double top_p)
+{
+    br_tensor *likeliest, *order;
+    br_topk(logits, n, -1, true, &likeliest);
+    br_tensor *ids = br_sort(likeliest, -1, false, NULL);
+    br_tensor *ascending = br_sort(br_gather(logits, 1, ids), -1, false, &order);
+    br_tensor *dropped = br_le_scalar(br_cumsum(br_softmax(ascending, -1), -1), 1 - top_p);
+    br_fill_(br_narrow(dropped, 1, n - 1, 1), 0); /* the likeliest always stays */
+    br_tensor *none = br_zeros(BR_SHAPE(br_size(logits, 0), br_size(logits, 1)), BR_BOOL);
+    br_tensor *places = br_gather(ids, 1, order);
+    return br_masked_fill(logits, br_scatter(none, 1, places, dropped), -INFINITY);
+}
+
 /* Returns the logits with -infinity for the tokens that top_k and top_p exclude. */
 static br_tensor *truncate(const generation *g, br_tensor *logits)
 {
-    int64_t vocab = br_size(logits, 1), k = g->o.top_k;
-    bool few = k > 0 && k < vocab;
-    if (!few && g->o.top_p == 1)
-        return logits;
-    br_tensor *descending = br_topk(logits, few ? k : vocab, -1, true, NULL);
-    br_tensor *threshold =
-        g->o.top_p < 1 ? nucleus_end(descending, g->o.top_p) : br_narrow(descending, 1, -1, 1);
-    return br_masked_fill(logits, br_lt(logits, threshold), -INFINITY);
+    int64_t n = br_size(logits, 1);
+    if (g->o.top_k > 0 && g->o.top_k < n)
+        logits = keep_top_k(logits, g->o.top_k, &n);
+    return g->o.top_p < 1 && !br_error_pending() ? keep_nucleus(logits, n, g->o.top_p) : logits;
 }
 
 /* Samples a token for each row, [B, 1], like torch.multinomial(): divides the probabilities by
@@ -126,9 +140,41 @@ static br_tensor *sample(br_tensor *logits)
     return br_argmax(br_div(br_softmax(logits, -1), q), -1, true);
 }
 
+/* Sets an error if no token can be chosen by a row whose largest logit is `largest`. */
+static void check_row(const generation *g, int64_t row, double largest)
+{
+    const br_generate_options *o = &g->o;
+    if (isnan(largest))
+        br_fail(BR_ERROR_STATE, op,
+                "row %" PRId64 " of the logits contains NaN: check the model's weights and inputs",
+                row);
+    else if (largest == -INFINITY)
+        br_fail(BR_ERROR_STATE, op,
+                "row %" PRId64 ": no token is left, all logits are -inf: suppress_tokens, "
+                "min_new_tokens and no_repeat_ngram_size must leave at least one",
+                row);
+    else if (largest == INFINITY && o->do_sample)
+        br_fail(BR_ERROR_STATE, op,
+                "row %" PRId64 ": a logit divided by temperature %g is inf, so the tokens have no "
+                "probabilities: take a larger temperature, or do_sample = false for the likeliest "
+                "token",
+                row, o->temperature);
+}
+
+/* Checks that a token can be chosen in each row that has not ended. */
+static bool can_choose(const generation *g, br_tensor *logits)
+{
+    br_tensor *largest = br_to(br_max_dim(logits, -1, false, NULL), BR_F64);
+    const double *values = br_data_f64(largest);
+    const bool *running = br_data_bool(g->running);
+    for (int64_t row = 0; values && running && row < g->batch && !br_error_pending(); row++)
+        if (running[row])
+            check_row(g, row, values[row]);
+    return !br_error_pending();
+}
+
 /* Chooses the next tokens [B, 1] by the logits [B, V]. `n_generated` is the number of new tokens so
- * far.
- */
+ * far. */
 static br_tensor *choose(generation *g, br_tensor *logits, br_tensor *fresh, int64_t n_generated)
 {
     if (br_error_pending())
@@ -136,10 +182,12 @@ static br_tensor *choose(generation *g, br_tensor *logits, br_tensor *fresh, int
     if (g->o.repetition_penalty != 1)
         logits = penalize(g, logits, fresh);
     logits = exclude(g, logits, n_generated);
+    if (g->o.do_sample && g->o.temperature != 1)
+        logits = br_div_scalar(logits, g->o.temperature);
+    if (!can_choose(g, logits))
+        return NULL;
     if (!g->o.do_sample)
         return br_argmax(logits, -1, true);
-    if (g->o.temperature != 1)
-        logits = br_div_scalar(logits, g->o.temperature);
     logits = truncate(g, logits);
     return sample(g->o.min_p > 0 ? drop_unlikely(logits, g->o.min_p) : logits);
 }

@@ -35,8 +35,9 @@ typedef struct br_generate_options {
     int64_t min_new_tokens; /* suppress eos_token_ids until there are that many new tokens */
     bool do_sample;         /* sample the next token; otherwise take the likeliest */
     /* With do_sample, in this order: logits are divided by the temperature; only the top_k
-     * likeliest tokens are kept (0: all); of these, the fewest whose probabilities sum to top_p; of
-     * these, those at least min_p times as likely as the likeliest (0: all). */
+     * likeliest tokens are kept, and those as likely as the last of these (0: all); of these, the
+     * fewest whose probabilities sum to top_p, where of equally likely tokens the last ones are
+     * kept; of these, those at least min_p times as likely as the likeliest (0: all). */
     double temperature;
     int64_t top_k;
     double top_p, min_p;
@@ -61,9 +62,11 @@ BR_API br_generate_options br_generate_defaults(void);
 
 /* Generates tokens. Returns input_ids, i64 [B, S], followed by the new tokens, i64 [B, S + new].
  * Stops after max_new_tokens, at the model's limit, or when all rows have ended. `options` may be
- * NULL. Sampling uses the thread's generator and the algorithm of torch.multinomial(): after
- * br_manual_seed(s), the tokens equal those of transformers' generate() after torch.manual_seed(s),
- * unless two tokens are so close that rounding decides. */
+ * NULL. It is an error if a row that has not ended has a NaN logit, if no token is left for it, or
+ * if, with do_sample, a logit divided by the temperature is infinite. Sampling uses the thread's
+ * generator and the algorithm of torch.multinomial(): after br_manual_seed(s), the tokens equal
+ * those of transformers' generate() after torch.manual_seed(s), unless two tokens are so close that
+ * rounding decides. */
 BR_API br_tensor *br_generate(const br_language_model *lm, br_tensor *input_ids,
                               const br_generate_options *options);
 
