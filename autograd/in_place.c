@@ -119,46 +119,10 @@ static bool can_follow(const char *op, const br_tensor *t, int n_inputs, br_tens
     return false;
 }
 
-/* Returns true if elements share memory. They do not if, with the dimensions sorted by stride, each
- * stride is larger than the span of all dimensions before it. */
-static bool overlaps_itself(const br_tensor *t)
+bool br__before_fill(const char *op, br_tensor *t, int n_inputs, br_tensor *const *inputs)
 {
-    int order[BR_MAX_DIMS], n = 0;
-    for (int d = 0; d < t->ndim; d++) {
-        if (t->sizes[d] == 0)
-            return false;
-        if (t->sizes[d] == 1)
-            continue;
-        int at = n++;
-        for (; at > 0 && t->strides[order[at - 1]] > t->strides[d]; at--)
-            order[at] = order[at - 1];
-        order[at] = d;
-    }
-    int64_t span = 0;
-    for (int i = 0; i < n; i++) {
-        if (t->strides[order[i]] <= span)
-            return true;
-        span += t->strides[order[i]] * (t->sizes[order[i]] - 1);
-    }
-    return false;
-}
-
-bool br_before_in_place(const char *op, br_tensor *t, int n_inputs, br_tensor *const *inputs)
-{
-    if (!op || !br__required(op, "a", t)) {
-        br__required("before_in_place", "op", op);
-        return false;
-    }
-    if (n_inputs > 0 && !br__required(op, "inputs", inputs))
-        return false;
     if (BR_PROFILING)
         br__thread.events->result(t);
-    if (!t->contiguous && overlaps_itself(t)) {
-        br_fail(BR_ERROR_STATE, op,
-                "a %s is expanded or unfolded, so several elements share memory: clone it first",
-                br__shape(t));
-        return false;
-    }
     if (!br__thread.no_grad && is_of_leaf(t)) {
         br_fail(BR_ERROR_STATE, op,
                 "a %s is a %s that requires grad: change it inside br_no_grad_begin()",
@@ -169,6 +133,23 @@ bool br_before_in_place(const char *op, br_tensor *t, int n_inputs, br_tensor *c
         return false;
     br__changed_by(t, op);
     return true;
+}
+
+bool br_before_in_place(const char *op, br_tensor *t, int n_inputs, br_tensor *const *inputs)
+{
+    if (!op || !br__required(op, "a", t)) {
+        br__required("before_in_place", "op", op);
+        return false;
+    }
+    if (n_inputs > 0 && !br__required(op, "inputs", inputs))
+        return false;
+    if (br__shares_elements(t)) {
+        br_fail(BR_ERROR_STATE, op,
+                "a %s is expanded or unfolded, so several elements share memory: clone it first",
+                br__shape(t));
+        return false;
+    }
+    return br__before_fill(op, t, n_inputs, inputs);
 }
 
 /* If t is a gradient, ends the history that it got by an in-place change when the scope ends, as

@@ -22,6 +22,11 @@ br_tensor br__window(const br_tensor *t);
 void br__window_reshape(br_tensor *window, int ndim, const int64_t *sizes, const int64_t *strides);
 /* Narrows a window to `length` elements of a dimension from `start` on, `step` apart. */
 void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length, int64_t step);
+/* Returns true if elements share memory, as in an expanded or unfolded tensor. */
+bool br__shares_elements(const br_tensor *t);
+/* Sets all elements of a window to a value of one element and the same dtype. Elements may share
+ * memory. */
+void br__set_window(const br_tensor *window, const br_tensor *value);
 
 /* Copies src, which must broadcast to dst, into dst and converts the dtype. */
 void br__copy(const br_tensor *dst, const br_tensor *src);

@@ -45,6 +45,62 @@ void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length,
     window->contiguous = false;
 }
 
+/* Elements share no memory if, with the dimensions sorted by stride, each stride is larger than the
+ * span of all dimensions before it. */
+bool br__shares_elements(const br_tensor *t)
+{
+    int order[BR_MAX_DIMS], n = 0;
+    if (t->contiguous)
+        return false;
+    for (int d = 0; d < t->ndim; d++) {
+        if (t->sizes[d] == 0)
+            return false;
+        if (t->sizes[d] == 1)
+            continue;
+        int at = n++;
+        for (; at > 0 && t->strides[order[at - 1]] > t->strides[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+    int64_t span = 0;
+    for (int i = 0; i < n; i++) {
+        if (t->strides[order[i]] <= span)
+            return true;
+        span += t->strides[order[i]] * (t->sizes[order[i]] - 1);
+    }
+    return false;
+}
+
+/* Returns the smallest dimension with more than one element. */
+static int smallest_dim(const br_tensor *t)
+{
+    int smallest = -1;
+    for (int d = 0; d < t->ndim; d++)
+        if (t->sizes[d] > 1 && (smallest < 0 || t->sizes[d] < t->sizes[smallest]))
+            smallest = d;
+    return smallest;
+}
+
+/* Threads must not write to the same element at the same time. So an expanded dimension is filled
+ * once, and windows that overlap are filled one after another. */
+void br__set_window(const br_tensor *t, const br_tensor *value)
+{
+    br_tensor part = br__window(t);
+    for (int d = 0; d < part.ndim; d++)
+        if (part.strides[d] == 0 && part.sizes[d] > 1)
+            br__window_slice(&part, d, 0, 1, 1);
+    if (!br__shares_elements(&part)) {
+        br__copy(&part, value);
+        return;
+    }
+    int dim = smallest_dim(&part);
+    for (int64_t i = 0; i < part.sizes[dim]; i++) {
+        br_tensor slice = part;
+        br__window_slice(&slice, dim, i, 1, 1);
+        br__set_window(&slice, value);
+    }
+}
+
 /* ---- Tiled copies ---------------------------------------------------------------------------- */
 
 enum { TILE = 16, LINE = 64 /* bytes */, STRIP_BYTES = 2048 };

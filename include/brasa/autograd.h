@@ -277,7 +277,8 @@ BR_API const char *br_op_name(const br_tensor *t);
 
 /* Prepares an in-place change of t. An operation must call this before it writes, with the inputs
  * that it will record. Returns false and sets an error, with t unchanged, if t may not be changed.
- * This is the case for an expanded tensor and, while grad mode is on, for
+ * This is the case for an expanded tensor (only br_fill_() and br_zero_() accept one) and, while
+ * grad mode is on, for
  *   - a leaf that requires grad, or a view of such a leaf;
  *   - a view that was made in a no-grad scope, if the viewed tensor required grad or if an input
  *     requires grad: autograd would not know that the viewed tensor has changed.

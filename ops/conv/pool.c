@@ -24,15 +24,19 @@ typedef struct settings {
 
 /* ---- Windows --------------------------------------------------------------------------------- */
 
-/* Returns the number of windows along dimension d. With ceil_mode, the last one must begin in the
- * input or in the padding before it. */
+/* Returns the number of windows along dimension d. With ceil_mode, the last window may end after
+ * the padding, also if there is no other window, but it must begin in the input or in the padding
+ * before it. */
 static int64_t window_count(const settings *s, int d)
 {
     int64_t reach = s->dilation[d] * (s->kernel[d] - 1);
-    int64_t available = s->size[d] + 2 * s->padding[d] - reach - 1, stride = s->stride[d];
-    if (available < 0)
+    int64_t stride = s->stride[d];
+    int64_t last_start = s->size[d] + 2 * s->padding[d] - reach - 1; /* without ceil_mode */
+    if (s->ceil_mode)
+        last_start += stride - 1;
+    if (last_start < 0)
         return 0;
-    int64_t n = (available + (s->ceil_mode ? stride - 1 : 0)) / stride + 1;
+    int64_t n = last_start / stride + 1;
     return s->ceil_mode && (n - 1) * stride >= s->size[d] + s->padding[d] ? n - 1 : n;
 }
 

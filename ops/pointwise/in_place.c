@@ -2,6 +2,7 @@
  *
  * All checks and copies precede br_before_in_place(), which counts the change; after it only
  * recording can fail. An operand that overlaps the target is read from a copy. */
+#include "autograd/in_place.h"
 #include "autograd/tape.h"
 #include "ops/ops_internal.h"
 #include "tensor/random_internal.h"
@@ -170,17 +171,20 @@ static void fill_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     dx[0] = br_zeros_like(dy);
 }
 
-/* Sets all elements to the value. Errors name `op`. */
+/* Sets all elements to the value. Errors name `op`. As in PyTorch, a may be expanded. */
 static br_tensor *fill(const br_op *op, br_tensor *a, double value)
 {
     BR_OP(op->name);
     br_scalar_operand scalar;
     if (!br__required(op->name, "a", a) ||
         !br__scalar_operand(op->name, value, a->dtype, &scalar) ||
-        !br_before_in_place(op->name, a, BR_INPUTS(a)))
+        !br__before_fill(op->name, a, BR_INPUTS(a)))
         return NULL;
-    br__for_each(2, (const br_tensor *[]){ a, &scalar.tensor }, br__kernels_of(a->dtype)->copy,
-                 NULL);
+    if (br__shares_elements(a))
+        br__set_window(a, &scalar.tensor);
+    else
+        br__for_each(2, (const br_tensor *[]){ a, &scalar.tensor }, br__kernels_of(a->dtype)->copy,
+                     NULL);
     br_record_in_place(op, a, BR_INPUTS(a), NULL, 0);
     return br__failed() ? NULL : a;
 }

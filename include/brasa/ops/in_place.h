@@ -19,6 +19,7 @@ BR_API br_tensor *br_sub_(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_sub_scalar_(br_tensor *a, double s);
 BR_API br_tensor *br_div_scalar_(br_tensor *a, double s);
 BR_API br_tensor *br_pow_scalar_(br_tensor *a, double s);
+/* Only these two accept an expanded tensor, whose elements share memory, as in PyTorch. */
 BR_API br_tensor *br_fill_(br_tensor *a, double value);
 BR_API br_tensor *br_zero_(br_tensor *a);
 /* Fill t (f32 or f64) with random numbers, as Tensor.uniform_ and Tensor.normal_ do, and return it.

@@ -162,3 +162,81 @@ Test(pool, adaptive_to_size_0)
     br_module_free(layer);
     br_scope_end(scope);
 }
+
+/* ---- ceil_mode and inputs smaller than the kernel -------------------------------------------- */
+
+/* Pooling of 1 .. size in one dimension. */
+typedef struct small_case {
+    int kernel, stride, padding, dilation, size;
+    int n_out; /* 0: an error, as in PyTorch */
+    double max[2];
+    int64_t indices[2];
+    double mean[2], mean_of_inputs[2]; /* the latter without count_include_pad */
+} small_case;
+
+/* PyTorch's results. */
+static const small_case small_cases[] = {
+    { 2, 2, 0, 1, 1, 1, { 1 }, { 0 }, { 1 }, { 1 } },
+    { 2, 2, 0, 1, 3, 2, { 2, 3 }, { 1, 2 }, { 1.5, 3 }, { 1.5, 3 } },
+    { 2, 1, 0, 1, 1, 0, { 0 }, { 0 }, { 0 }, { 0 } },
+    { 3, 2, 0, 1, 1, 0, { 0 }, { 0 }, { 0 }, { 0 } },
+    { 3, 2, 0, 1, 2, 1, { 2 }, { 1 }, { 1.5 }, { 1.5 } },
+    { 3, 2, 1, 1, 1, 1, { 1 }, { 0 }, { 1 / 3.0 }, { 1 } },
+    { 5, 2, 0, 1, 3, 0, { 0 }, { 0 }, { 0 }, { 0 } },
+    { 5, 4, 2, 1, 1, 1, { 1 }, { 0 }, { 0.2 }, { 1 } },
+    { 5, 4, 2, 1, 3, 2, { 3, 3 }, { 2, 2 }, { 1.2, 1 }, { 2, 3 } },
+    { 5, 5, 0, 1, 1, 1, { 1 }, { 0 }, { 1 }, { 1 } },
+    { 5, 5, 0, 1, 2, 1, { 2 }, { 1 }, { 1.5 }, { 1.5 } },
+    { 2, 3, 0, 2, 1, 1, { 1 }, { 0 }, { 0 }, { 0 } },
+    { 2, 3, 0, 2, 2, 1, { 1 }, { 0 }, { 0 }, { 0 } },
+    { 2, 3, 1, 2, 3, 2, { 2, 3 }, { 1, 2 }, { 0 }, { 0 } },
+    { 3, 3, 0, 2, 2, 0, { 0 }, { 0 }, { 0 }, { 0 } },
+};
+
+static void check_outputs(const small_case *c, br_tensor *y, const double *want)
+{
+    cr_assert(y, "%s", br_error_message());
+    cr_assert_eq(br_numel(y), c->n_out);
+    y = br_reshape(y, BR_SHAPE(-1));
+    for (int64_t i = 0; i < c->n_out; i++)
+        cr_assert_float_eq(br_at(y, 1, &i), want[i], 1e-15, "kernel %d, stride %d, size %d: %g",
+                           c->kernel, c->stride, c->size, br_at(y, 1, &i));
+}
+
+static void check_small(const small_case *c)
+{
+    br_pool_options o = *OPTIONS(.kernel_size = { .rows = c->kernel },
+                                 .stride = { .rows = c->stride }, .padding = { .rows = c->padding },
+                                 .dilation = { .rows = c->dilation }, .ceil_mode = true);
+    br_tensor *line = br_arange(1, c->size + 1, 1, BR_F64);
+    br_tensor *x = leaf(br_reshape(line, BR_SHAPE(1, c->size))), *indices;
+    if (c->n_out == 0) {
+        check_fails(br_f_max_pool1d(x, &o, NULL), "is smaller than the kernel of size");
+        return;
+    }
+    br_tensor *y = br_f_max_pool1d(x, &o, &indices);
+    check_outputs(c, y, c->max);
+    for (int64_t i = 0; i < c->n_out; i++)
+        cr_assert_eq(br_data_i64(indices)[i], c->indices[i]);
+    cr_assert(br_backward(br_sum(y)), "%s", br_error_message());
+    cr_assert_eq(br_item(br_sum(br_grad_of(x))), c->n_out);
+    if (c->dilation > 1)
+        return;
+    check_outputs(c, br_f_avg_pool1d(x, &o), c->mean);
+    o.count_include_pad = false;
+    check_outputs(c, br_f_avg_pool1d(x, &o), c->mean_of_inputs);
+}
+
+Test(pool, inputs_smaller_than_the_kernel_with_ceil_mode)
+{
+    br_scope *scope = br_scope_begin();
+    for (size_t i = 0; i < sizeof small_cases / sizeof *small_cases; i++)
+        check_small(&small_cases[i]);
+    br_tensor *x = leaf(br_reshape(br_arange(0, 7, 1, BR_F32), BR_SHAPE(1, 1, 1, 7))), *indices;
+    br_tensor *y = br_f_max_pool2d(
+        x, OPTIONS(.kernel_size = { 2, 2 }, .stride = { 2, 2 }, .ceil_mode = true), &indices);
+    check_shape(y, BR_SHAPE(1, 1, 1, 4));
+    check_equals(y, 1, 3, 5, 6);
+    check_equals(indices, 1, 3, 5, 6);
+    br_scope_end(scope);
+}

@@ -195,3 +195,43 @@ Test(in_place, functions)
     check_fails(br_sub_(other, x), "sub_: b [3, 4] does not broadcast to [4]");
     br_scope_end(scope);
 }
+
+/* ---- Tensors whose elements share memory ----------------------------------------------------- */
+
+/* PyTorch accepts only zero_() and fill_() with a number. */
+Test(in_place, expanded_tensors_can_be_filled)
+{
+    br_scope *scope = br_scope_begin();
+    for (br_dtype dtype = BR_F32; dtype <= BR_BOOL; dtype++) {
+        br_tensor *x = br_zeros(BR_SHAPE(3, 1), dtype), *wide = br_expand(x, BR_SHAPE(3, 4));
+        cr_assert_eq(br_fill_(wide, 1), wide, "%s", br_error_message());
+        cr_assert(br_equal(x, br_ones(BR_SHAPE(3, 1), dtype)));
+        cr_assert(br_fill_(br_select(wide, 0, 1), 0), "%s", br_error_message());
+        cr_assert(br_zero_(br_narrow(wide, 1, 1, 2)), "%s", br_error_message());
+        cr_assert(br_equal(x, br_zeros(BR_SHAPE(3, 1), dtype)));
+        check_fails(br_copy_(wide, br_ones(BR_SHAPE(3, 4), dtype)), "copy_: a [3, 4] is expanded");
+        check_fails(br_masked_fill_(wide, br_ones(BR_SHAPE(3, 4), BR_BOOL), 1),
+                    "masked_fill_: a [3, 4] is expanded");
+    }
+    br_tensor *line = br_arange(0, 6, 1, BR_F32), *windows = br_unfold(line, 0, 3, 1);
+    cr_assert(br_fill_(br_narrow(windows, 0, 0, 2), 7), "%s", br_error_message());
+    check_equals(line, 7, 7, 7, 7, 4, 5);
+    br_tensor *large = br_expand(br_ones(BR_SHAPE(1, 3), BR_F32), BR_SHAPE(300000, 3));
+    cr_assert(br_fill_(large, 2), "%s", br_error_message());
+    cr_assert_eq(br_item(br_sum(br_narrow(large, 0, 0, 1))), 6);
+    br_scope_end(scope);
+}
+
+/* The gradient of the elements that are filled is 0, and others keep theirs. */
+Test(in_place, gradients_of_filled_expanded_tensors)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(br_ones(BR_SHAPE(3, 1), BR_F32));
+    br_tensor *y = br_mul_scalar(x, 2), *wide = br_expand(y, BR_SHAPE(3, 4));
+    cr_assert(br_fill_(br_narrow(wide, 0, 0, 1), 5), "%s", br_error_message());
+    cr_assert_eq(br_item(br_sum(wide)), 4 * (5 + 2 + 2));
+    cr_assert(br_backward(br_sum(wide)), "%s", br_error_message());
+    check_equals(br_grad_of(x), 0, 8, 8);
+    check_fails(br_zero_(br_expand(x, BR_SHAPE(3, 4))), "is a view of a leaf that requires grad");
+    br_scope_end(scope);
+}
