@@ -6,6 +6,7 @@
 #include "io/json.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -232,11 +233,11 @@ static bool read_tokenizer_limit(sentence *s, const side_file *tokenizer,
     json_t *value = get(tokenizer, "model_max_length");
     if (br_failed())
         return false;
-    if (value && !(json_number_value(value) >= MIN_LENGTH))
+    double most = value ? json_number_value(value) : limit; /* such as 1e30 */
+    if (!(most >= MIN_LENGTH) || most != floor(most))
         return refuse_value(tokenizer, "model_max_length", value,
-                            "a number of at least 3; --max-length N overrides it");
-    if (value && json_number_value(value) < limit)
-        limit = json_number_value(value);
+                            "an integer of at least 3; --max-length N overrides it");
+    limit = fmin(limit, most);
     s->max_length = (int64_t)limit;
     return true;
 }

@@ -213,7 +213,7 @@ static void append(generation *g, br_tensor *next)
     if (!g->eos) {
         br_copy_(column, next);
     } else {
-        br_tensor *pad = br_full(BR_SHAPE(1, 1), (double)g->o.pad_token_id, BR_I64);
+        br_tensor *pad = br_from_i64(BR_SHAPE(1, 1), &g->o.pad_token_id);
         br_copy_(column, br_where(g->running, next, pad));
         br_tensor *ended = br_any_dim(br_eq(next, g->eos), BR_DIMS(1), true);
         br_copy_(g->running, br_logical_and(g->running, br_logical_not(ended)));

@@ -180,6 +180,17 @@ static bool whole_steps(double start, double end, double step)
            fabs(end) <= 0x1p62 && fabs(step) <= 0x1p62;
 }
 
+/* Returns the number of integers in the range. Computed in f64, the difference of large bounds
+ * would be rounded; the result is exact up to 2^53, which no memory holds. */
+static double integer_steps(double start, double end, double step)
+{
+    int64_t first = (int64_t)start, past = (int64_t)(step > 0 ? ceil(end) : floor(end));
+    uint64_t distance =
+        step > 0 ? (uint64_t)past - (uint64_t)first : (uint64_t)first - (uint64_t)past;
+    uint64_t size = (uint64_t)fabs(step);
+    return (double)(distance / size + (distance % size != 0));
+}
+
 br_tensor *br_arange(double start, double end, double step, br_dtype dtype)
 {
     if (br_failed())
@@ -195,7 +206,7 @@ br_tensor *br_arange(double start, double end, double step, br_dtype dtype)
                        "start %g, end %g, step %g: for i64, start and step must be integers, and "
                        "no magnitude may exceed 2^62",
                        start, end, step);
-    double n = ceil((end - start) / step);
+    double n = dtype == BR_I64 ? integer_steps(start, end, step) : ceil((end - start) / step);
     if (n >= 0x1p62)
         return br_fail(BR_ERROR_ARGUMENT, "arange",
                        "the range has %g elements, must have fewer than 2^62", n);

@@ -27,7 +27,7 @@ namespace brasa
 class error : public std::runtime_error
 {
   public:
-    error(br_error code, const char *message) : std::runtime_error(message), code_(code)
+    error(br_error code, const std::string &message) : std::runtime_error(message), code_(code)
     {
     }
 
@@ -210,6 +210,43 @@ template <class M> owned<M> own(void *made)
     return own(static_cast<M *>(made));
 }
 
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+namespace detail
+{
+
+/* Converts an integer or a bool to another type; throws an error if that cannot hold it. */
+template <class To, class From> To to_integer(From value)
+{
+    To result = static_cast<To>(value);
+    bool negative = false, expected = false;
+    if constexpr (std::is_signed_v<To>)
+        negative = result < 0;
+    if constexpr (std::is_signed_v<From>)
+        expected = value < 0;
+    if (static_cast<From>(result) != value || negative != expected)
+        throw error(BR_ERROR_ARGUMENT,
+                    "an integer is out of range for the type of the index or option: " +
+                        std::to_string(value));
+    return result;
+}
+
+/* Returns true if an i64 can hold the integer, but a double might not. */
+template <class N> bool needs_i64(N value)
+{
+    if constexpr (sizeof(N) < sizeof(std::int64_t)) {
+        return false;
+    } else {
+        constexpr std::int64_t exact = std::int64_t{ 1 } << 53;
+        if constexpr (std::is_signed_v<N>)
+            return value >= exact || value <= -exact;
+        else
+            return value >= static_cast<N>(exact) && value <= static_cast<N>(INT64_MAX);
+    }
+}
+
+} // namespace detail
+
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
 /* Holds a tensor beyond its scope. It converts to br_tensor *, so it can be passed to every
@@ -217,6 +254,8 @@ template <class M> owned<M> own(void *made)
 class tensor
 {
     template <class N> using number = std::enable_if_t<std::is_arithmetic_v<N>, tensor>;
+    template <class N>
+    using index = std::enable_if_t<std::is_integral_v<N> && !std::is_same_v<N, bool>, tensor>;
 
   public:
     tensor() = default;
@@ -245,15 +284,26 @@ class tensor
         return t_;
     }
 
-    /* Returns element i of the first dimension, a view; a negative i counts from the end. */
-    template <class N, class = number<N>> tensor operator[](N i) const
+    /* Returns element i of the first dimension, a view; a negative i counts from the end. i is an
+     * integer: a number with a fraction does not compile. */
+    template <class N, class = index<N>> tensor operator[](N i) const
     {
-        return tensor(br_select(t_, 0, static_cast<std::int64_t>(i)));
+        return tensor(br_select(t_, 0, detail::to_integer<std::int64_t>(i)));
     }
-    /* Returns the value of a tensor of one element. */
+    /* Returns the value of a tensor of one element. Throws an error if it is an i64 that a double
+     * would round. */
     double item() const
     {
-        return check(br_item(t_));
+        double value = check(br_item(t_));
+        if (br_dtype_of(t_) == BR_I64 &&
+            !(value < 0x1p63 && static_cast<std::int64_t>(value) == item_i64()))
+            throw error(BR_ERROR_ARGUMENT,
+                        "item: the i64 value is not exact as a double: call item_i64()");
+        return value;
+    }
+    std::int64_t item_i64() const
+    {
+        return check(br_item_i64(t_));
     }
 
     /* These compute new tensors, and broadcast. */
@@ -279,35 +329,39 @@ class tensor
     }
     template <class N> friend number<N> operator+(const tensor &a, N s)
     {
-        return tensor(br_add_scalar(a, static_cast<double>(s)));
+        return with_number(a, s, br_add_scalar, br_add);
     }
     template <class N> friend number<N> operator-(const tensor &a, N s)
     {
-        return tensor(br_sub_scalar(a, static_cast<double>(s)));
+        return with_number(a, s, br_sub_scalar, br_sub);
     }
     template <class N> friend number<N> operator*(const tensor &a, N s)
     {
-        return tensor(br_mul_scalar(a, static_cast<double>(s)));
+        return with_number(a, s, br_mul_scalar, br_mul);
     }
     template <class N> friend number<N> operator/(const tensor &a, N s)
     {
-        return tensor(br_div_scalar(a, static_cast<double>(s)));
+        return with_number(a, s, br_div_scalar, br_div);
     }
     template <class N> friend number<N> operator+(N s, const tensor &a)
     {
-        return tensor(br_add_scalar(a, static_cast<double>(s)));
+        return with_number(a, s, br_add_scalar,
+                           [](br_tensor *b, br_tensor *first) { return br_add(first, b); });
     }
     template <class N> friend number<N> operator-(N s, const tensor &a)
     {
-        return tensor(br_rsub_scalar(a, static_cast<double>(s)));
+        return with_number(a, s, br_rsub_scalar,
+                           [](br_tensor *b, br_tensor *first) { return br_sub(first, b); });
     }
     template <class N> friend number<N> operator*(N s, const tensor &a)
     {
-        return tensor(br_mul_scalar(a, static_cast<double>(s)));
+        return with_number(a, s, br_mul_scalar,
+                           [](br_tensor *b, br_tensor *first) { return br_mul(first, b); });
     }
     template <class N> friend number<N> operator/(N s, const tensor &a)
     {
-        return tensor(br_rdiv_scalar(a, static_cast<double>(s)));
+        return with_number(a, s, br_rdiv_scalar,
+                           [](br_tensor *b, br_tensor *first) { return br_div(first, b); });
     }
 
     /* These change the tensor's elements in place, as in PyTorch. */
@@ -327,24 +381,39 @@ class tensor
     {
         return check(br_div_(t_, b)), *this;
     }
-    tensor &operator+=(double s)
+    template <class N, class = number<N>> tensor &operator+=(N s)
     {
-        return check(br_add_scalar_(t_, s)), *this;
+        return with_number(*this, s, br_add_scalar_, br_add_), *this;
     }
-    tensor &operator-=(double s)
+    template <class N, class = number<N>> tensor &operator-=(N s)
     {
-        return check(br_sub_scalar_(t_, s)), *this;
+        return with_number(*this, s, br_sub_scalar_, br_sub_), *this;
     }
-    tensor &operator*=(double s)
+    template <class N, class = number<N>> tensor &operator*=(N s)
     {
-        return check(br_mul_scalar_(t_, s)), *this;
+        return with_number(*this, s, br_mul_scalar_, br_mul_), *this;
     }
-    tensor &operator/=(double s)
+    template <class N, class = number<N>> tensor &operator/=(N s)
     {
-        return check(br_div_scalar_(t_, s)), *this;
+        return with_number(*this, s, br_div_scalar_, br_div_), *this;
     }
 
   private:
+    /* Calls by_double(a, s) or, for an integer that a double might round, by_tensor(a, b) with a
+     * tensor b that holds the integer. */
+    template <class N, class D, class T>
+    static tensor with_number(const tensor &a, N s, D by_double, T by_tensor)
+    {
+        if constexpr (std::is_integral_v<N>) {
+            if (a && br_dtype_of(a) == BR_I64 && detail::needs_i64(s)) {
+                scope inner;
+                std::int64_t value = static_cast<std::int64_t>(s);
+                return tensor(by_tensor(a, br_from_i64(0, nullptr, &value)));
+            }
+        }
+        return tensor(by_double(a, static_cast<double>(s)));
+    }
+
     br_tensor *t_ = nullptr;
 };
 
@@ -360,9 +429,16 @@ template <class O> class option_builder
     {
     }
 
+    /* Sets a field. A floating-point value of an integer field does not compile, and an integer
+     * that the field cannot hold throws an error. */
     template <class F, class V> option_builder &set(F O::*field, V value)
     {
-        options_.*field = static_cast<F>(value);
+        static_assert(!std::is_integral_v<F> || !std::is_floating_point_v<V>,
+                      "this option is an integer: the value would be truncated");
+        if constexpr (std::is_integral_v<F> && std::is_integral_v<V>)
+            options_.*field = detail::to_integer<F>(value);
+        else
+            options_.*field = static_cast<F>(value);
         return *this;
     }
 

@@ -276,6 +276,7 @@ BR_API const char *br_get_float32_matmul_unit(void);
 BR_API br_tensor *br_empty(int ndim, const int64_t *sizes, br_dtype dtype);
 BR_API br_tensor *br_zeros(int ndim, const int64_t *sizes, br_dtype dtype);
 BR_API br_tensor *br_ones(int ndim, const int64_t *sizes, br_dtype dtype);
+/* A value is a double: for an i64 larger than 2^53, use br_from_i64(). */
 BR_API br_tensor *br_full(int ndim, const int64_t *sizes, double value, br_dtype dtype);
 BR_API br_tensor *br_empty_like(const br_tensor *t);
 BR_API br_tensor *br_zeros_like(const br_tensor *t);
@@ -340,7 +341,7 @@ BR_API bool *br_data_bool(const br_tensor *t);
 BR_API void br_bump_version(br_tensor *t);
 
 /* Returns the value of a tensor with one element. Returns NAN (br_item_i64(): 0) while an error is
- * pending. */
+ * pending. br_item() and br_at() round an i64 larger than 2^53 to the nearest double. */
 BR_API double br_item(const br_tensor *t);
 BR_API int64_t br_item_i64(const br_tensor *t);
 /* Returns the element at the given index. */

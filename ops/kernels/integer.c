@@ -9,6 +9,8 @@
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/loops.h"
 
+#include <math.h>
+
 /* ---- i64 ------------------------------------------------------------------------------------- */
 
 static inline int64_t wrap(uint64_t x)
@@ -56,7 +58,17 @@ BINARY_STRIDED(i64_trunc_divide, int64_t, int64_t, trunc_divide(a, b))
 BINARY_STRIDED(i64_floor_divide, int64_t, int64_t, trunc_divide(a, b) - rounds_up(a, b))
 BINARY_STRIDED(i64_fmod, int64_t, int64_t, rest(a, b))
 BINARY_STRIDED(i64_remainder, int64_t, int64_t, rest(a, b) + (rounds_up(a, b) ? b : 0))
-BINARY_STRIDED(i64_close, int64_t, bool, is_close((double)a, (double)b, params))
+
+/* |a - b| <= atol + rtol |b|, where the difference is exact; params are { rtol, atol }. */
+static inline bool is_close_integer(int64_t a, int64_t b, const void *params)
+{
+    const double *tolerance = params, most = tolerance[1] + tolerance[0] * fabs((double)b);
+    const uint64_t error = a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
+    if (error == 0 || most >= 0x1p64)
+        return true;
+    return most >= 0 && error <= (uint64_t)most;
+}
+BINARY_STRIDED(i64_close, int64_t, bool, is_close_integer(a, b, params))
 
 BINARY_LOOP(i64_eq, int64_t, bool, a == b)
 BINARY_LOOP(i64_ne, int64_t, bool, a != b)

@@ -199,7 +199,7 @@ br_tensor *br__class_gradient_composed(const br_class_loss *s, br_tensor *scores
     if (br_failed())
         return NULL;
     int64_t dim = br__class_dim(scores);
-    br_tensor *ignored = br_eq_scalar(target, (double)s->ignore);
+    br_tensor *ignored = br__equals_integer(target, s->ignore);
     br_tensor *scale = br_expand_as(dy, target);
     if (s->reduction == BR_REDUCTION_MEAN)
         scale = br_div_scalar(scale, s->counted);

@@ -62,7 +62,7 @@ typedef struct chosen {
 
 static chosen choose(br_tensor *input, br_tensor *target, const br_cross_entropy_options *o)
 {
-    br_tensor *ignored = br_eq_scalar(target, (double)o->ignore_index);
+    br_tensor *ignored = br__equals_integer(target, o->ignore_index);
     chosen c = { br_masked_fill(target, ignored, 0), NULL };
     if (o->weight)
         c.weight = br_take(o->weight, c.index);
@@ -139,7 +139,7 @@ static br_tensor *of_indices(br_tensor *input, br_tensor *target, const br_cross
     if (br_failed())
         return NULL;
     br_tensor *losses = o->label_smoothing > 0
-                            ? smoothed(log_p, &c, br_eq_scalar(target, (double)o->ignore_index), o)
+                            ? smoothed(log_p, &c, br__equals_integer(target, o->ignore_index), o)
                             : picked(log_p, &c);
     return reduced(losses, c.weight, o->reduction);
 }

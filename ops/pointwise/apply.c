@@ -149,6 +149,17 @@ br_tensor *br__comparison_scalar(const char *op, size_t kernel, br_tensor *a, do
     return apply(op, kernel, a, &scalar.tensor, true);
 }
 
+br_tensor *br__equals_integer(br_tensor *t, int64_t value)
+{
+    static const char op[] = "eq_scalar";
+    BR_OP(op);
+    br_scalar_operand scalar;
+    if (!br__has_dtype(op, "a", t, BR_I64) || !br__scalar_operand(op, 0, BR_I64, &scalar))
+        return NULL;
+    scalar.value.i64 = value;
+    return apply(op, BR_LOOP(eq), t, &scalar.tensor, true);
+}
+
 bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, const br_tensor *a)
 {
     bool fits = b->ndim <= a->ndim;

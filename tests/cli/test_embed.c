@@ -398,8 +398,10 @@ Test(cli_embed, bad_files)
           "2147483647; --max-length N overrides it" },
         { "sentence_bert_config.json", "{\"do_lower_case\": 0}", "do_lower_case is 0, must be" },
         { "tokenizer_config.json", "{\"model_max_length\": -1}",
-          "tokenizer_config.json: model_max_length is -1.0, must be a number of at least 3; "
+          "tokenizer_config.json: model_max_length is -1.0, must be an integer of at least 3; "
           "--max-length N overrides it" },
+        { "tokenizer_config.json", "{\"model_max_length\": 128.5}",
+          "tokenizer_config.json: model_max_length is 128.5, must be an integer of at least 3" },
         { "tokenizer_config.json", "{\"truncation_side\": \"up\"}",
           "tokenizer_config.json: truncation_side is \"up\", must be \"left\" or \"right\"" },
         { "config_sentence_transformers.json", "{\"default_prompt_name\": \"q\"}",

@@ -198,9 +198,74 @@ static bool operators()
     return true;
 }
 
+/* ---- Large integers, and numbers that are no integers ---------------------------------------- */
+
+template <class T, class I, class = void> struct has_element : std::false_type {
+};
+template <class T, class I>
+struct has_element<T, I, std::void_t<decltype(std::declval<const T &>()[std::declval<I>()])>>
+    : std::true_type {
+};
+static_assert(has_element<brasa::tensor, int>::value && has_element<brasa::tensor, short>::value);
+static_assert(has_element<brasa::tensor, std::size_t>::value);
+static_assert(!has_element<brasa::tensor, double>::value, "a[1.7] must not compile");
+static_assert(!has_element<brasa::tensor, float>::value &&
+              !has_element<brasa::tensor, bool>::value);
+
+/* Calls f, which must throw an error of an argument. */
+template <class F> static bool refuses(F f)
+{
+    try {
+        f();
+    } catch (const brasa::error &e) {
+        return e.code() == BR_ERROR_ARGUMENT || e.code() == BR_ERROR_DTYPE;
+    }
+    return false;
+}
+
+static bool large_integers()
+{
+    brasa::scope scope;
+    const long long large = 9007199254740993; /* 2^53 + 1, which no double holds */
+    const std::int64_t one = 1;
+    const brasa::tensor a(br_from_i64(BR_SCALAR, &one));
+    require((a + large).item_i64() == large + 1 && (large + a).item_i64() == large + 1);
+    require((a - large).item_i64() == 1 - large && (large - a).item_i64() == large - 1);
+    require((a * large).item_i64() == large && (large * a).item_i64() == large);
+    require((a + (-large)).item_i64() == 1 - large && (a + 2).item() == 3);
+    require((a + static_cast<unsigned long long>(large)).item_i64() == large + 1);
+    require(br_dtype_of(a / large) == BR_F32 && (large / a).item() == 9007199254740992.0);
+    brasa::tensor b(br_clone(a));
+    b += large;
+    require(b.item_i64() == large + 1);
+    b -= large;
+    b *= large;
+    require(b.item_i64() == large && refuses([&] { b.item(); }));
+    require((a * INT64_MAX).item_i64() == INT64_MAX && (a * (1LL << 60)).item() == 0x1p60);
+    require(refuses([&] { a + UINT64_MAX; }) && refuses([&] { a + 0.5; }));
+    const brasa::tensor f(br_ones(BR_SHAPE(2), BR_F64));
+    require((f + large)[0].item() == 9007199254740992.0);
+    require(refuses([&] { f[SIZE_MAX]; }));
+    return true;
+}
+
+static bool integer_options()
+{
+    brasa::option_builder<br_generate_options> o(br_generate_defaults());
+    o.set(&br_generate_options::max_new_tokens, 2u).set(&br_generate_options::top_p, 1);
+    o.set(&br_generate_options::do_sample, 1).set(&br_generate_options::attention_mask, nullptr);
+    const br_generate_options *made = o;
+    require(made->max_new_tokens == 2 && made->top_p == 1 && made->do_sample);
+    require(refuses([&] { o.set(&br_generate_options::max_new_tokens, UINT64_MAX); }));
+    require(refuses([&] { o.set(&br_generate_options::do_sample, 2); }));
+    require(made->max_new_tokens == 2 && made->do_sample);
+    return true;
+}
+
 int main()
 {
-    bool ok = lists() && options() && modules() && owners() && operators();
+    bool ok = lists() && options() && modules() && owners() && operators() && large_integers() &&
+              integer_options();
     br_thread_cleanup();
     return ok ? br_report(stderr) : 1;
 }

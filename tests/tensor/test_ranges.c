@@ -89,3 +89,21 @@ Test(ranges, integers_between_two_numbers)
     check_fails(br_linspace(0, 1e30, 2, BR_I64), "linspace: start is 0 and end is 1e+30: for i64");
     br_thread_cleanup();
 }
+
+/* The difference of these bounds is 2^53 + 1, which no double holds. */
+Test(ranges, integers_between_large_bounds)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *t = br_arange(1 - 0x1p53, 2, 0x1p53, BR_I64);
+    cr_assert(t, "%s", br_error_message());
+    cr_assert_eq(br_numel(t), 2);
+    cr_assert_eq(br_data_i64(t)[1], 1);
+    t = br_arange(0x1p53 - 1, -2, -0x1p53, BR_I64);
+    cr_assert_eq(br_numel(t), 2);
+    cr_assert_eq(br_data_i64(t)[1], -1);
+    cr_assert_eq(br_numel(br_arange(0, 2.5, 1, BR_I64)), 3);
+    cr_assert_eq(br_numel(br_arange(0, -2.5, -1, BR_I64)), 3);
+    cr_assert_eq(br_numel(br_arange(3, 3, 1, BR_I64)), 0);
+    cr_assert_eq(br_numel(br_arange(0, 7, 3, BR_I64)), 3);
+    br_scope_end(scope);
+}

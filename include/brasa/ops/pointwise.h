@@ -12,7 +12,9 @@ extern "C" {
 /* ---- Arithmetic (ops/pointwise/arithmetic.c): f32, f64, i64 ---------------------------------- */
 
 /* Scalars are converted to the tensor's dtype first; for i64 they must be integers, for bool 0 or
- * 1. Integer arithmetic wraps around. */
+ * 1. Integer arithmetic wraps around. A scalar is a double, to which C rounds integers larger than
+ * 2^53: pass them as an i64 tensor without dimensions (br_from_i64()) to the functions of two
+ * tensors. The operators of brasa.hpp do so. */
 
 BR_API br_tensor *br_add(br_tensor *a, br_tensor *b); /* a + b */
 BR_API br_tensor *br_sub(br_tensor *a, br_tensor *b); /* a - b */

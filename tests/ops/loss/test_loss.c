@@ -193,3 +193,30 @@ Test(loss, fused_and_composed_agree)
             BR_OPTIONS(br_cross_entropy, .ignore_index = 7, .reduction = (br_reduction)(i / 4),
                        .weight = i & 1 ? weight : NULL, .label_smoothing = i & 2 ? 0.3 : 0));
 }
+
+/* The targets are compared with ignore_index as integers, in all functions and gradients. */
+Test(loss, large_ignore_index)
+{
+    static const int64_t ignored[] = { INT64_MAX, INT64_MIN, (INT64_C(1) << 53) + 1 };
+    for (int i = 0; i < 3; i++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x = leaf(br_from_f64(BR_SHAPE(3, 2), (double[]){ 1, 2, 3, 4, 7, 5 }));
+        br_tensor *target = br_from_i64(BR_SHAPE(3), (int64_t[]){ 0, ignored[i], 1 });
+        const br_cross_entropy_options *o =
+            BR_OPTIONS(br_cross_entropy, .reduction = BR_REDUCTION_SUM, .ignore_index = ignored[i]);
+        br_tensor *nll = br_nll_loss(x, target, o), *dx;
+        cr_assert(nll, "%s", br_error_message());
+        cr_assert_eq(br_item(nll), -1 - 5);
+        br_tensor *loss = br_cross_entropy(x, target, o);
+        check_close(br_item(loss), log(1 + exp(1)) + log(1 + exp(2)), 1e-14);
+        for (int twice = 0; twice < 2; twice++) {
+            cr_assert(br_grad(1, &loss, 1, &x, &dx, BR_OPTIONS(br_grad, .create_graph = !twice)));
+            cr_assert_eq(br_item(br_sum(br_abs(br_select(dx, 0, 1)))), 0);
+            cr_assert_gt(br_item(br_sum(br_abs(dx))), 1);
+        }
+        target = br_from_i64(BR_SHAPE(3), (int64_t[]){ 0, INT64_C(1) << 53, 1 });
+        check_fails(br_nll_loss(x, target, o),
+                    "target 9007199254740992 at position [1] is outside");
+        br_scope_end(scope);
+    }
+}

@@ -57,6 +57,27 @@ Test(compare, large_integers)
     br_scope_end(scope);
 }
 
+/* With tolerances of 0, integers are close only if they are equal. */
+Test(compare, close_large_integers)
+{
+    const int64_t big = INT64_C(1) << 53;
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = br_from_i64(BR_SHAPE(4), (int64_t[]){ big, INT64_MIN, INT64_MAX, -big - 1 });
+    br_tensor *b = br_from_i64(BR_SHAPE(4), (int64_t[]){ big + 1, INT64_MAX, INT64_MAX, -big });
+    check_equals(br_isclose(a, b, 0, 0, false), 0, 0, 1, 0);
+    check_equals(br_isclose(b, a, 0, 0.5, false), 0, 0, 1, 0);
+    check_equals(br_isclose(a, b, 0, 1, false), 1, 0, 1, 1);
+    check_equals(br_isclose(a, b, 2.1, 0, false), 1, 1, 1, 1);
+    check_equals(br_isclose(a, b, 0, INFINITY, false), 1, 1, 1, 1);
+    cr_assert_not(br_allclose(a, b, 0, 0));
+    cr_assert_not(br_allclose(a, b, 0, 1));
+    cr_assert(br_allclose(a, a, 0, 0) && br_allclose(b, b, 0, 0));
+    br_tensor *zero = br_from_i64(BR_SHAPE(1), (int64_t[]){ 0 });
+    check_equals(br_isclose(zero, zero, INFINITY, 0, false), 1);
+    check_equals(br_isclose(br_narrow(a, 0, 0, 1), zero, INFINITY, 0, false), 0);
+    br_scope_end(scope);
+}
+
 Test(compare, no_gradient)
 {
     br_scope *scope = br_scope_begin();
