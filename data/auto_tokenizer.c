@@ -1,7 +1,6 @@
 /* data/auto_tokenizer.c - loads the tokenizer of a Hugging Face model folder: reads the file with
  * the vocabulary, then applies the settings of the side files and the options. */
-#include "data/bpe_internal.h"
-#include "data/tokenizer_config.h"
+#include "data/auto_tokenizer_internal.h"
 #include "data/unigram_internal.h"
 
 #include <inttypes.h>
@@ -15,23 +14,15 @@ static const char op[] = "auto_tokenizer";
 
 enum { STANDARD_EXTRA_IDS = 100, MAX_EXTRA_IDS = 100000 };
 
-typedef struct loader {
-    br_side_files files;
-    const br_auto_tokenizer_options *options;
-    const char *file; /* the file that has the vocabulary */
-    bool from_json;
-    br_tokenizer *t;
-} loader;
-
 /* ---- The vocabulary -------------------------------------------------------------------------- */
 
-static br_tokenizer *from_json(const loader *l, const char *path)
+static br_tokenizer *from_json(const br_tokenizer_loader *l, const char *path)
 {
     (void)l;
-    return br_tokenizer_from_json(path);
+    return br__tokenizer_read_json(path);
 }
 
-static br_tokenizer *from_bytes(const loader *l, const char *path)
+static br_tokenizer *from_bytes(const br_tokenizer_loader *l, const char *path)
 {
     char *merges = br_format("%s/merges.txt", l->files.dir);
     br_tokenizer *t = merges ? br__tokenizer_read_bytes(path, merges) : NULL;
@@ -39,18 +30,18 @@ static br_tokenizer *from_bytes(const loader *l, const char *path)
     return t;
 }
 
-static int64_t extra_ids(const loader *l)
+static int64_t extra_ids(const br_tokenizer_loader *l)
 {
     int64_t n = l->options->extra_ids >= 0 ? l->options->extra_ids : l->files.extra_ids;
     return n >= 0 ? n : STANDARD_EXTRA_IDS;
 }
 
-static br_tokenizer *from_pieces(const loader *l, const char *path)
+static br_tokenizer *from_pieces(const br_tokenizer_loader *l, const char *path)
 {
     return br__tokenizer_read_pieces(path, extra_ids(l));
 }
 
-static br_tokenizer *from_words(const loader *l, const char *path)
+static br_tokenizer *from_words(const br_tokenizer_loader *l, const char *path)
 {
     (void)l;
     return br__tokenizer_read_words(path,
@@ -60,7 +51,7 @@ static br_tokenizer *from_words(const loader *l, const char *path)
 typedef struct source {
     const char *name;
     br_tokenizer_family family; /* the family that reads this file; BR_FAMILY_ANY: all */
-    br_tokenizer *(*read)(const loader *l, const char *path);
+    br_tokenizer *(*read)(const br_tokenizer_loader *l, const char *path);
 } source;
 
 static const source sources[] = { { "tokenizer.json", BR_FAMILY_ANY, from_json },
@@ -74,7 +65,7 @@ static bool reads(br_tokenizer_family family, const source *s)
     return s->family == BR_FAMILY_ANY || family == BR_FAMILY_ANY || s->family == family;
 }
 
-static bool refuse_folder(const loader *l)
+static bool refuse_folder(const br_tokenizer_loader *l)
 {
     const br_side_files *s = &l->files;
     const char *dir = br_printable(s->dir);
@@ -97,8 +88,9 @@ static bool refuse_folder(const loader *l)
 }
 
 /* Reads the first file that exists and that the family can read. Sets *exists. */
-static bool read_first(loader *l, br_tokenizer_family family, bool *exists)
+static bool read_first(br_tokenizer_loader *l, br_tokenizer_family family, bool *exists)
 {
+    bool ok = false;
     *exists = false;
     for (int i = 0; i < N_SOURCES && !br__failed(); i++) {
         if (!reads(family, &sources[i]))
@@ -109,16 +101,17 @@ static bool read_first(loader *l, br_tokenizer_family family, bool *exists)
             l->file = sources[i].name;
             l->from_json = i == 0;
             l->t = sources[i].read(l, path);
+            ok = l->t && (br__loader_rebuilds(l) || br__tokenizer_leave_out(l->t, path));
         }
         br_free(path);
         if (*exists)
-            return l->t;
+            return ok;
     }
     return false;
 }
 
 /* If only the model_type determines the class, and its files do not exist, another file is read. */
-static bool read_vocabulary(loader *l)
+static bool read_vocabulary(br_tokenizer_loader *l)
 {
     br_side_files *s = &l->files;
     bool exists;
@@ -138,116 +131,10 @@ static bool read_vocabulary(loader *l)
     return l->t;
 }
 
-/* Returns true if the class's keys take precedence over tokenizer.json, as in transformers 5. */
-static bool rebuilds(const loader *l)
-{
-    const br_tokenizer_kind *kind = l->t->kind;
-    br_tokenizer_family own = kind == &br__word_pieces  ? BR_FAMILY_WORDS
-                              : kind == &br__byte_level ? BR_FAMILY_BYTES
-                                                        : BR_FAMILY_PIECES;
-    return !l->from_json || l->files.family == own;
-}
-
-/* ---- Settings -------------------------------------------------------------------------------- */
-
-static const char *truth(bool value)
-{
-    return value ? "true" : "false";
-}
-
-/* Applies a setting of tokenizer_config.json or, if it is set, the option. */
-static void apply(const loader *l, const char *key, br_setting stated, br_setting option,
-                  bool *value)
-{
-    bool before = *value;
-    if (option != BR_SETTING_AUTO) {
-        *value = option == BR_SETTING_ON;
-        return;
-    }
-    if (stated == BR_SETTING_AUTO || !rebuilds(l))
-        return;
-    *value = stated == BR_SETTING_ON;
-    if (l->from_json && *value != before)
-        br_raise(BR_WARNING,
-                 "%s: %s: %s is %s in tokenizer_config.json, but %s in tokenizer.json; the former "
-                 "counts",
-                 op, br_printable(l->files.dir), key, truth(*value), truth(before));
-}
-
-static void apply_accents(const loader *l)
-{
-    br_tokenizer *t = l->t;
-    const br_side_files *s = &l->files;
-    br_setting option = l->options->strip_accents;
-    bool stated = s->auto_accents || s->strip_accents != BR_SETTING_AUTO;
-    if (option == BR_SETTING_AUTO && rebuilds(l) && stated)
-        t->auto_accents = s->auto_accents;
-    if (option != BR_SETTING_AUTO || (stated && rebuilds(l) && !s->auto_accents))
-        t->auto_accents = false;
-    bool follows = t->strip_accents == t->lowercase;
-    if (!t->auto_accents)
-        apply(l, "strip_accents", s->strip_accents, option, &t->strip_accents);
-    else if (!follows)
-        t->strip_accents = t->lowercase;
-}
-
-static bool check_option(const loader *l, const char *name, bool set, const br_tokenizer_kind *kind)
-{
-    if (!set || l->t->kind == kind)
-        return true;
-    br_fail(BR_ERROR_ARGUMENT, op, "%s: option %s does not apply to the tokenizer of %s",
-            br_printable(l->files.dir), name, l->file);
-    return false;
-}
-
-static bool check_options(const loader *l)
-{
-    const br_auto_tokenizer_options *o = l->options;
-    if ((o->add_bos_token || o->add_eos_token || o->extra_ids >= 0) && l->from_json) {
-        br_fail(BR_ERROR_ARGUMENT, op,
-                "%s: options add_bos_token, add_eos_token and extra_ids do not apply to "
-                "tokenizer.json",
-                br_printable(l->files.dir));
-        return false;
-    }
-    return check_option(l, "do_lower_case", o->do_lower_case, &br__word_pieces) &&
-           check_option(l, "strip_accents", o->strip_accents, &br__word_pieces) &&
-           check_option(l, "tokenize_chinese_chars", o->tokenize_chinese_chars, &br__word_pieces) &&
-           check_option(l, "add_prefix_space", o->add_prefix_space, &br__byte_level) &&
-           check_option(l, "add_bos_token", o->add_bos_token, &br__byte_level) &&
-           check_option(l, "add_eos_token", o->add_eos_token, &br__byte_level) &&
-           check_option(l, "extra_ids", o->extra_ids >= 0, &br__unigram);
-}
-
-static bool apply_settings(const loader *l)
-{
-    br_tokenizer *t = l->t;
-    const br_side_files *s = &l->files;
-    const br_auto_tokenizer_options *o = l->options;
-    if (!check_options(l))
-        return false;
-    t->splits_special = s->splits_special;
-    t->cleans_up = s->cleans_up && t->kind != &br__byte_level; /* as in transformers */
-    if (t->kind == &br__word_pieces) {
-        apply(l, "do_lower_case", s->do_lower_case, o->do_lower_case, &t->lowercase);
-        apply_accents(l);
-        apply(l, "tokenize_chinese_chars", s->tokenize_chinese_chars, o->tokenize_chinese_chars,
-              &t->spread_chinese);
-    }
-    if (t->kind != &br__byte_level)
-        return true;
-    br_bpe *bpe = br__bpe_of(t);
-    apply(l, "add_prefix_space", s->add_prefix_space, o->add_prefix_space, &bpe->prefix_space);
-    return !(bpe->prefix_space && t->trim_offsets) ||
-           br__side_refuse(s, l->file,
-                           "add_prefix_space and trim_offsets are both true, which is not "
-                           "supported; set the option add_prefix_space to override it");
-}
-
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
 /* Returns the token that the class uses for a role if no file states one; NULL: none. */
-static const char *class_token(const loader *l, int role)
+static const char *class_token(const br_tokenizer_loader *l, int role)
 {
     static const char end[] = "<|endoftext|>";
     static const char *const words[] = { NULL, NULL, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]" };
@@ -259,7 +146,7 @@ static const char *class_token(const loader *l, int role)
 
 /* Adds the class's own special tokens. Where there is a tokenizer.json, they count only if it has
  * them. */
-static bool name_class_tokens(loader *l)
+static bool name_class_tokens(br_tokenizer_loader *l)
 {
     for (int role = 0; role <= BR_TOKEN_MASK; role++) {
         const char *text = class_token(l, role);
@@ -270,9 +157,9 @@ static bool name_class_tokens(loader *l)
 }
 
 /* Returns true if the other special tokens are T5's <extra_id_N>. */
-static bool has_extra_ids(const loader *l)
+static bool has_extra_ids(const br_tokenizer_loader *l)
 {
-    return l->t->kind == &br__unigram && !l->files.has_extra && rebuilds(l) &&
+    return l->t->kind == &br__unigram && !l->files.has_extra && br__loader_rebuilds(l) &&
            (!l->from_json || l->files.extra_ids >= 0);
 }
 
@@ -287,7 +174,7 @@ static bool set_flags(br_added_token *a, const br_side_token *t)
     return same;
 }
 
-static bool check_id(const loader *l, const br_side_token *t, int64_t id)
+static bool check_id(const br_tokenizer_loader *l, const br_side_token *t, int64_t id)
 {
     if (id >= BR_MAX_TOKEN_ID)
         return br__side_refuse(&l->files, l->file, "there are more than %d tokens",
@@ -307,7 +194,7 @@ static bool is_implied(const br_side_token *t)
 
 /* Adds a token that a side file names. `counts` means that its flags replace those of
  * tokenizer.json. */
-static bool add_token(loader *l, const br_side_token *token, bool counts)
+static bool add_token(br_tokenizer_loader *l, const br_side_token *token, bool counts)
 {
     br_tokenizer *t = l->t;
     size_t length = strlen(token->text);
@@ -335,7 +222,7 @@ static bool add_token(loader *l, const br_side_token *token, bool counts)
     return true;
 }
 
-static bool add_extra_ids(loader *l)
+static bool add_extra_ids(br_tokenizer_loader *l)
 {
     int64_t n = has_extra_ids(l) ? extra_ids(l) : 0;
     for (int64_t i = 0; i < n; i++) {
@@ -350,7 +237,7 @@ static bool add_extra_ids(loader *l)
 
 /* Removes the added tokens of tokenizer.json: "added_tokens_decoder" lists all that the class uses
  * besides special tokens. */
-static void drop_tokens(const loader *l)
+static void drop_tokens(const br_tokenizer_loader *l)
 {
     br_tokenizer *t = l->t;
     const br_side_files *s = &l->files;
@@ -388,7 +275,7 @@ static bool is_repeated(const br_side_tokens *list, int64_t at)
 
 /* Adds special tokens in the order of transformers 5. If one has several names, the last flags
  * count, unless it was an added token before. */
-static bool add_named(loader *l)
+static bool add_named(br_tokenizer_loader *l)
 {
     br_side_tokens *list = &l->files.named;
     sort_named(list);
@@ -403,10 +290,10 @@ static bool add_named(loader *l)
     return true;
 }
 
-static bool add_tokens(loader *l)
+static bool add_tokens(br_tokenizer_loader *l)
 {
     br_side_files *s = &l->files;
-    bool replaces = !l->from_json || (rebuilds(l) && s->has_decoder);
+    bool replaces = !l->from_json || (br__loader_rebuilds(l) && s->has_decoder);
     if (replaces && !name_class_tokens(l))
         return false;
     if (l->from_json && replaces)
@@ -419,90 +306,10 @@ static bool add_tokens(loader *l)
     return add_named(l) && add_extra_ids(l);
 }
 
-/* ---- Special tokens around a text ------------------------------------------------------------ */
-
-/* Sets a special token that tokenizer.json has to the one that a side file states. */
-static void replace(const loader *l, int role, const char *key, int64_t *id)
-{
-    br_tokenizer *t = l->t;
-    int64_t stated = l->files.stated[role] ? t->roles[role] : -1;
-    if (stated < 0 || *id < 0 || stated == *id)
-        return;
-    char *before = br_strdup(br_printable(br_tokenizer_token(t, *id)));
-    if (before)
-        br_raise(BR_WARNING,
-                 "%s: %s: %s is '%s' in the side files, but '%s' in tokenizer.json; the former "
-                 "counts",
-                 op, br_printable(l->files.dir), key, br_printable(br_tokenizer_token(t, stated)),
-                 before);
-    br_free(before);
-    *id = stated;
-}
-
-/* Checks that the unknown token is in the vocabulary itself, not only among the added tokens. */
-static bool check_unknown(const loader *l)
-{
-    const br_tokenizer *t = l->t;
-    return (t->unknown >= 0 && t->unknown < t->model_size) ||
-           br__side_refuse(&l->files, l->file, "there is no token '%s'",
-                           t->unknown < 0 ? "[UNK]" : br_printable(t->tokens[t->unknown]));
-}
-
-static bool is_on(br_setting option, br_setting stated)
-{
-    return (option ? option : stated) == BR_SETTING_ON;
-}
-
-/* Sets the tokens around a text as the class does without a tokenizer.json. */
-static bool surround(const loader *l)
-{
-    br_tokenizer *t = l->t;
-    const int64_t *roles = t->roles;
-    if (t->kind == &br__word_pieces) {
-        t->unknown = roles[BR_TOKEN_UNK];
-        t->classify = roles[BR_TOKEN_CLS];
-        t->separator = roles[BR_TOKEN_SEP];
-        return check_unknown(l);
-    }
-    if (t->kind == &br__unigram) {
-        t->separator = roles[BR_TOKEN_EOS];
-        return true;
-    }
-    const br_auto_tokenizer_options *o = l->options;
-    t->classify_both = is_on(o->add_bos_token, l->files.add_bos);
-    if (t->classify_both)
-        t->classify = roles[BR_TOKEN_BOS];
-    if (is_on(o->add_eos_token, l->files.add_eos))
-        t->separator = roles[BR_TOKEN_EOS];
-    return true;
-}
-
-static bool set_specials(const loader *l)
-{
-    br_tokenizer *t = l->t;
-    if (!l->from_json && !surround(l))
-        return false;
-    if (l->from_json && rebuilds(l) && t->kind == &br__word_pieces) {
-        replace(l, BR_TOKEN_UNK, "unk_token", &t->unknown);
-        replace(l, BR_TOKEN_CLS, "cls_token", &t->classify);
-        replace(l, BR_TOKEN_SEP, "sep_token", &t->separator);
-        if (!check_unknown(l))
-            return false;
-    }
-    if (l->from_json && rebuilds(l) && t->kind == &br__unigram)
-        replace(l, BR_TOKEN_EOS, "eos_token", &t->separator);
-    br__tokenizer_default_roles(t);
-    if (t->roles[BR_TOKEN_PAD] >= 0)
-        t->padding = t->roles[BR_TOKEN_PAD];
-    else if (t->kind == &br__byte_level)
-        t->padding = t->roles[BR_TOKEN_EOS];
-    return !br__failed();
-}
-
 /* ---------------------------------------------------------------------------------------------- */
 
 /* Rebuilds what depends on the tokens and on the normalizer. */
-static bool finish(const loader *l)
+static bool finish(const br_tokenizer_loader *l)
 {
     br_tokenizer *t = l->t;
     if (!br__tokenizer_index(t))
@@ -511,12 +318,12 @@ static bool finish(const loader *l)
         br__unigram_mark(t);
     else if (t->kind == &br__unigram && !br__unigram_finish(t))
         return false;
-    return set_specials(l) && br__tokenizer_finish_added(t);
+    return br__loader_set_specials(l) && br__tokenizer_finish_added(t);
 }
 
 /* Clears the roles that the side files state. A tokenizer.json gets these roles, not the usual
  * ones. */
-static void forget_stated_roles(const loader *l)
+static void forget_stated_roles(const br_tokenizer_loader *l)
 {
     for (int role = 0; role <= BR_TOKEN_MASK; role++)
         if (l->files.stated[role])
@@ -531,11 +338,11 @@ br_tokenizer *br_auto_tokenizer_load(const char *dir, const br_auto_tokenizer_op
     if (options->extra_ids > MAX_EXTRA_IDS)
         return br_fail(BR_ERROR_ARGUMENT, op, "extra_ids is %" PRId64 ", must be at most %d",
                        options->extra_ids, MAX_EXTRA_IDS);
-    loader l = { .options = options };
+    br_tokenizer_loader l = { .options = options };
     bool ok = br__side_files_read(&l.files, dir, options) && read_vocabulary(&l);
     if (ok)
         forget_stated_roles(&l);
-    ok = ok && apply_settings(&l) && add_tokens(&l) && finish(&l);
+    ok = ok && br__loader_apply_settings(&l) && add_tokens(&l) && finish(&l);
     br__side_files_free(&l.files);
     if (ok)
         return l.t;

@@ -8,6 +8,7 @@
  * takes O(n log n) time. */
 #include "data/bpe_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- Code points ----------------------------------------------------------------------------- */
@@ -226,13 +227,19 @@ static bool end_word(reader *r)
 
 /* ---- The text -------------------------------------------------------------------------------- */
 
+__attribute__((cold, noinline)) static bool fail_unknown(const reader *r, unsigned char byte)
+{
+    char what[32];
+    snprintf(what, sizeof what, "the byte 0x%02x", byte);
+    return br__tokenizer_fail_unknown(r->base.t, what);
+}
+
 static bool push_byte(reader *r, unsigned char byte, br_span bytes, br_span chars)
 {
     int64_t id = br__bpe_of(r->base.t)->byte_ids[byte];
     id = id < 0 ? r->base.t->unknown : id;
     if (id < 0)
-        return br_fail(BR_ERROR_ARGUMENT, "tokenizer_encode",
-                       "the vocabulary has no token for the byte 0x%02x of the text", byte);
+        return fail_unknown(r, byte);
     symbol *symbols =
         br__grow_tokens(r->symbols, &r->symbol_capacity, r->n_symbols, sizeof *symbols);
     if (!symbols)

@@ -60,6 +60,7 @@ void br_tokenizer_free(br_tokenizer *t)
     br_free(t->all.ids);
     br_free(t->inner.ids);
     br_free(t->prefix);
+    br_free(t->unknown_text);
     br_free(t->tokens);
     for (int64_t i = 0; i < t->n_added; i++)
         br_free(t->added[i].pattern);
@@ -117,6 +118,31 @@ bool br__tokenizer_index(br_tokenizer *t)
         if (t->all.ids[word] >= 0)
             t->tokens[t->all.ids[word]] = br_vocab_word(t->all.words, word);
     return true;
+}
+
+/* ---- The unknown token ----------------------------------------------------------------------- */
+
+bool br__tokenizer_set_unknown(br_tokenizer *t, const char *text)
+{
+    int64_t id = text ? br__word_id(&t->all, text, strlen(text)) : -1;
+    t->unknown = id < t->model_size ? id : -1;
+    br_free(t->unknown_text);
+    t->unknown_text = text && t->unknown < 0 ? br_strdup(text) : NULL;
+    return !text || t->unknown >= 0 || t->unknown_text;
+}
+
+bool br__tokenizer_fail_unknown(const br_tokenizer *t, const char *what)
+{
+    static const char op[] = "tokenizer_encode";
+    if (t->unknown_text)
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "the vocabulary has no token for %s of the text, and the unknown token "
+                       "'%s' is not in the vocabulary",
+                       what, br_printable(t->unknown_text));
+    return br_fail(BR_ERROR_ARGUMENT, op,
+                   "the vocabulary has no token for %s of the text, and the tokenizer has no "
+                   "unknown token",
+                   what);
 }
 
 /* ---- Added and special tokens ---------------------------------------------------------------- */
@@ -342,8 +368,9 @@ static int64_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool s
             return -1;
         if (skip && br__is_skipped(t, ids[i]))
             continue;
-        bool inner = !first && strncmp(token, t->prefix, prefix) == 0;
-        bool space = !first && !inner && !(t->cleanup && removes_space_before(token));
+        bool inner = !first && !t->spaced && strncmp(token, t->prefix, prefix) == 0;
+        bool cleaned = t->cleanup && !t->spaced && removes_space_before(token);
+        bool space = !first && !inner && !cleaned;
         token += inner ? prefix : 0;
         if (out) {
             out[length] = ' ';
@@ -416,7 +443,7 @@ char *br_tokenizer_decode_text(const br_tokenizer *t, int64_t n, const int64_t *
                        "tokenizer is %s, n is %" PRId64
                        ", ids is %s: tokenizer and ids must not be NULL, n must not be negative",
                        t ? "not NULL" : "NULL", n, ids ? "not NULL" : "NULL");
-    char *text = t->kind->decode(t, n, ids, skip_special, &found);
+    char *text = (t->spaced ? decode_pieces : t->kind->decode)(t, n, ids, skip_special, &found);
     if (text && t->cleans_up)
         found = clean_up(text, found);
     if (text && length)

@@ -89,10 +89,12 @@ static bool read_object(const br_side_files *s, const char *file, json_t **root)
     return json_is_object(*root) || br__side_refuse(s, file, "is not an object");
 }
 
-/* Reads a boolean. If there is no such key, *setting is unchanged. */
+/* Reads a boolean. If there is no such key, or its value is null, *setting is unchanged. */
 static bool read_setting(const br_side_files *s, const char *key, br_setting *setting)
 {
     json_t *value = json_object_get(s->config, key);
+    if (json_is_null(value))
+        return true;
     if (value)
         *setting = json_is_true(value) ? BR_SETTING_ON : BR_SETTING_OFF;
     return !value || json_is_boolean(value) ||
@@ -196,7 +198,7 @@ static bool read_clean_up(br_side_files *s)
 {
     static const char key[] = "clean_up_tokenization_spaces";
     br_setting on = BR_SETTING_OFF;
-    if (!json_is_null(json_object_get(s->config, key)) && !read_setting(s, key, &on))
+    if (!read_setting(s, key, &on))
         return false;
     s->cleans_up = on == BR_SETTING_ON;
     return true;
@@ -206,7 +208,8 @@ static bool read_extra_ids(br_side_files *s)
 {
     enum { MOST = 100000 };
     json_t *value = json_object_get(s->config, "extra_ids");
-    return !value || integer_of(value, MOST, &s->extra_ids) ||
+    bool ignored = json_is_null(value) && s->family != BR_FAMILY_PIECES;
+    return !value || ignored || integer_of(value, MOST, &s->extra_ids) ||
            br__side_refuse(s, config_file, "extra_ids is %s, must be an integer in 0 .. %d",
                            shown(value), MOST);
 }
@@ -253,14 +256,16 @@ static bool check_values(const br_side_files *s, const br_auto_tokenizer_options
 
 static bool read_settings(br_side_files *s)
 {
+    static const char splits_key[] = "split_special_tokens";
     br_setting splits = BR_SETTING_OFF;
+    if (json_is_null(json_object_get(s->config, splits_key)))
+        return br__side_refuse(s, config_file, "%s is null, must be true or false", splits_key);
     bool ok = read_setting(s, "do_lower_case", &s->do_lower_case) && read_accents(s) &&
               read_setting(s, "tokenize_chinese_chars", &s->tokenize_chinese_chars) &&
               read_setting(s, "add_prefix_space", &s->add_prefix_space) &&
               read_setting(s, "add_bos_token", &s->add_bos) &&
               read_setting(s, "add_eos_token", &s->add_eos) &&
-              read_setting(s, "split_special_tokens", &splits) && read_clean_up(s) &&
-              read_extra_ids(s);
+              read_setting(s, splits_key, &splits) && read_clean_up(s) && read_extra_ids(s);
     s->splits_special = splits == BR_SETTING_ON;
     return ok;
 }
@@ -335,13 +340,19 @@ static int role_of(const char *key)
     return -1;
 }
 
-/* Reads a special token with a name. null means that there is none. */
+/* Returns true for null, and for a token object whose content is null: there is no token. */
+static bool is_no_token(const json_t *value)
+{
+    return json_is_null(value) || json_is_null(json_object_get(value, "content"));
+}
+
+/* Reads a special token with a name, if there is one. */
 static bool read_named(br_side_files *s, const char *file, const char *key, const json_t *value)
 {
     int role = role_of(key);
     br_side_token t = { .file = file, .key = key, .id = -1, .role = role, .special = true };
     t.order = role >= 0 ? role : ORDER_NAMED;
-    if (json_is_null(value))
+    if (is_no_token(value))
         return true;
     if (!read_token(s, value, &t))
         return false;
@@ -387,6 +398,9 @@ static bool read_roles(br_side_files *s)
         const char *file;
         json_t *value = role_value(s, role_keys[role], &file);
         s->stated[role] = value;
+        if (role == BR_TOKEN_EOS && json_is_null(value) && s->family == BR_FAMILY_PIECES)
+            return br__side_refuse(s, file, "%s is null, but %s needs this token", role_keys[role],
+                                   br_printable(s->class_name));
         if (value && !read_named(s, file, role_keys[role], value))
             return false;
         warn_of_role(s, role_keys[role]);
@@ -424,6 +438,8 @@ static bool read_extra(br_side_files *s, const char *file, const char *key, json
     {
         br_side_token t = { .file = file, .key = key, .id = -1, .role = -1, .special = true };
         t.order = ORDER_LISTED;
+        if (json_is_object(value) && is_no_token(value))
+            continue;
         if (!read_token(s, value, &t) || !push(&s->named, &t))
             return false;
     }

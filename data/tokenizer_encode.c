@@ -110,10 +110,11 @@ static int64_t count_around(const br_tokenizer *t, bool around, bool pair)
     return around ? before + separators : 0;
 }
 
-static bool truncate(const br_tokenizer *t, const br_encode_options *o, bool pair, sequence s[2])
+static bool truncate(const br_tokenizer *t, const br_encode_options *o, bool with_special,
+                     bool pair, sequence s[2])
 {
     int64_t n[2] = { s[0].tokens.count, s[1].tokens.count };
-    int64_t around = count_around(t, o->add_special_tokens, pair);
+    int64_t around = count_around(t, with_special, pair);
     if (o->max_length > 0 && o->max_length < around)
         return br_fail(BR_ERROR_ARGUMENT, op,
                        "max_length is %" PRId64 ", but the special tokens alone need %" PRId64,
@@ -309,14 +310,27 @@ static bool check_options(const br_encode_options *o)
     return true;
 }
 
+static bool check_pair(const br_tokenizer *t, bool with_special)
+{
+    return t->pairs != BR_PAIR_UNSUPPORTED || !with_special ||
+           br_fail(BR_ERROR_ARGUMENT, op,
+                   "pairs are not supported by this tokenizer: the template for pairs in "
+                   "tokenizer.json must be [CLS] A [SEP] B [SEP], optionally without [CLS] or "
+                   "[SEP], or with [CLS] or [SEP] before B, too, with type id 0, and 0 or 1 after "
+                   "the first text");
+}
+
 static br_encoding *encode(const br_tokenizer *t, const br_text *text, const br_text *pair,
                            const br_encode_options *o)
 {
     sequence s[2] = { { .text = text->data }, { .text = pair ? pair->data : NULL } };
+    bool with_special = o->add_special_tokens && !(pair && t->pairs == BR_PAIR_BARE);
+    if (pair && !check_pair(t, with_special))
+        return NULL;
     br_encoding *e = br_calloc(1, sizeof *e);
     bool ok = e && t->kind->tokenize(t, text, o, &s[0].tokens) &&
-              (!pair || t->kind->tokenize(t, pair, o, &s[1].tokens)) && truncate(t, o, pair, s) &&
-              assemble_all(t, o->add_special_tokens, s, e);
+              (!pair || t->kind->tokenize(t, pair, o, &s[1].tokens)) &&
+              truncate(t, o, with_special, pair, s) && assemble_all(t, with_special, s, e);
     free_sequence(&s[0]);
     free_sequence(&s[1]);
     if (ok)

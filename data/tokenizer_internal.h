@@ -119,6 +119,21 @@ br_tokenizer *br__tokenizer_read_pieces(const char *path, int64_t extra_ids);
 
 extern const br_tokenizer_kind br__word_pieces, br__byte_level, br__unigram;
 
+/* Parts of tokenizer.json that may be missing or null, as bits. */
+enum {
+    BR_NO_NORMALIZER = 1,
+    BR_NO_PRE_TOKENIZER = 2,
+    BR_NO_PROCESSOR = 4,
+    BR_NO_DECODER = 8,
+};
+
+/* What is put around the two texts of a pair. */
+typedef enum br_pair_form {
+    BR_PAIR_FRAMED, /* the tokens around a single text, and possibly others */
+    BR_PAIR_BARE,   /* nothing */
+    BR_PAIR_UNSUPPORTED,
+} br_pair_form;
+
 struct br_tokenizer {
     const br_tokenizer_kind *kind;
     void *model; /* the kind's own data */
@@ -126,6 +141,9 @@ struct br_tokenizer {
     bool auto_accents;                /* strip_accents follows from lowercase */
     bool splits_special;              /* split_special_tokens is always set */
     bool cleans_up;                   /* decoded text has no spaces before punctuation */
+    unsigned absent;                  /* parts that tokenizer.json does not have: BR_NO_... */
+    bool undivided;                   /* a text is one word: there is no pre-tokenizer */
+    bool spaced;                      /* decoding puts a space between all tokens: no decoder */
     int64_t roles[BR_TOKEN_MASK + 1]; /* ids of br_special_token; -1: none */
     int64_t max_word;
     char *prefix;           /* of continuation tokens */
@@ -139,11 +157,13 @@ struct br_tokenizer {
     bool added_begins[256];                        /* bytes that a pattern begins with */
     bool has_late;                                 /* an added token is late */
     int64_t unknown, classify, separator, padding; /* -1: none */
-    bool one_type;                                 /* a second text has type id 0, too */
-    bool classify_both;                            /* put `classify` before a second text, too */
-    bool separate_twice;                           /* put `separator` before a second text, too */
-    bool trim_offsets; /* exclude the spaces around a token from its offsets ... */
-    bool trim_first;   /* ... including a single space at the beginning of the first token */
+    char *unknown_text; /* the unknown token if the vocabulary lacks it; NULL: none is stated */
+    br_pair_form pairs;
+    bool one_type;       /* a second text has type id 0, too */
+    bool classify_both;  /* put `classify` before a second text, too */
+    bool separate_twice; /* put `separator` before a second text, too */
+    bool trim_offsets;   /* exclude the spaces around a token from its offsets ... */
+    bool trim_first;     /* ... including a single space at the beginning of the first token */
 };
 
 static inline bool br__splits_special(const br_tokenizer *t, const br_encode_options *options)
@@ -176,6 +196,19 @@ bool br__tokenizer_index(br_tokenizer *t);
 /* Sets the patterns of the added tokens, and their text in the table from ids to tokens. Call it
  * last: late ones are normalized. */
 bool br__tokenizer_finish_added(br_tokenizer *t);
+/* Makes `text`, a token of the model or NULL, the unknown token. If the model lacks it, only texts
+ * without unknown words can be encoded. Returns false if allocation fails. */
+bool br__tokenizer_set_unknown(br_tokenizer *t, const char *text);
+/* Fails, because a part of a text is unknown and there is no unknown token. `what` tells which part
+ * it is. Returns false. */
+bool br__tokenizer_fail_unknown(const br_tokenizer *t, const char *what);
+/* Makes the tokenizer leave texts as they are. */
+void br__tokenizer_no_normalizer(br_tokenizer *t);
+/* Reads a tokenizer.json. Parts in t->absent have the settings of the kind's class in transformers;
+ * br__tokenizer_leave_out() removes these, as `tokenizers` does, and fails if that is not
+ * supported. */
+br_tokenizer *br__tokenizer_read_json(const char *path);
+bool br__tokenizer_leave_out(br_tokenizer *t, const char *path);
 /* Returns a word's id, or -1 without an error if there is none. */
 int64_t br__word_id(const br_word_ids *words, const char *text, size_t length);
 

@@ -1,4 +1,4 @@
-/* data/tokenizer_json.c - reads tokenizer.json: the parts common to all kinds, and BERT's kind.
+/* data/tokenizer_json.c - reads tokenizer.json: the parts that all kinds have in common.
  * Every part is checked. Anything unsupported that could change the ids is an error that names it.
  */
 #include "data/tokenizer_json_internal.h"
@@ -36,13 +36,12 @@ json_t *br__tokenizer_json(const char *name, const char *path)
 
 json_t *br__tokenizer_json_part(const char *path, json_t *root, const char *key, const char *type)
 {
-    json_t *object = json_object_get(root, key), *is = json_object_get(object, "type");
-    if (json_is_string(is) && strcmp(json_string_value(is), type) == 0)
+    json_t *object = json_object_get(root, key);
+    const char *is = br__tokenizer_json_type(key, object);
+    if (is && strcmp(is, type) == 0)
         return object;
     br__tokenizer_refuse(path, "%s is %s, must be %s", key,
-                         json_is_string(is) ? br_printable(json_string_value(is))
-                                            : "missing or without a type",
-                         type);
+                         is ? br_printable(is) : "without a type", type);
     return NULL;
 }
 
@@ -50,8 +49,8 @@ bool br__tokenizer_json_bool(const char *path, json_t *object, const char *key, 
                              bool *value)
 {
     json_t *member = json_object_get(object, key);
-    *value = !member || json_is_null(member) ? standard : json_is_true(member);
-    return !member || json_is_null(member) || json_is_boolean(member) ||
+    *value = member ? json_is_true(member) : standard;
+    return !member || json_is_boolean(member) ||
            br__tokenizer_refuse(path, "%s is not a boolean", key);
 }
 
@@ -75,24 +74,7 @@ bool br__tokenizer_json_id(const char *path, const char *token, json_t *value, i
                                 br_printable(token), BR_MAX_TOKEN_ID - 1);
 }
 
-/* ---- Parts ----------------------------------------------------------------------------------- */
-
-static bool read_accents(br_tokenizer *t, const char *path, json_t *normalizer)
-{
-    json_t *strip = json_object_get(normalizer, "strip_accents");
-    t->auto_accents = !strip || json_is_null(strip);
-    return br__tokenizer_json_bool(path, normalizer, "strip_accents", t->lowercase,
-                                   &t->strip_accents);
-}
-
-static bool read_normalizer(br_tokenizer *t, const char *path, json_t *root)
-{
-    json_t *n = br__tokenizer_json_part(path, root, "normalizer", "BertNormalizer");
-    return n && br__tokenizer_json_bool(path, n, "lowercase", true, &t->lowercase) &&
-           read_accents(t, path, n) &&
-           br__tokenizer_json_bool(path, n, "clean_text", true, &t->clean) &&
-           br__tokenizer_json_bool(path, n, "handle_chinese_chars", true, &t->spread_chinese);
-}
+/* ---- Tokens ---------------------------------------------------------------------------------- */
 
 bool br__tokenizer_json_vocab(br_tokenizer *t, const char *path, json_t *vocab)
 {
@@ -121,30 +103,6 @@ bool br__tokenizer_check_ids(const br_tokenizer *t, const char *path)
                                         br_printable(token), br_printable(t->tokens[id]), id);
     }
     return true;
-}
-
-static bool read_model(br_tokenizer *t, const char *path, json_t *root)
-{
-    json_t *model = br__tokenizer_json_part(path, root, "model", "WordPiece");
-    const char *prefix =
-        model ? br__tokenizer_json_string(path, model, "continuing_subword_prefix", "##") : NULL;
-    const char *unknown =
-        prefix ? br__tokenizer_json_string(path, model, "unk_token", "[UNK]") : NULL;
-    json_t *max_word = json_object_get(model, "max_input_chars_per_word");
-    if (!unknown || !br__tokenizer_set_prefix(t, prefix))
-        return false;
-    if (max_word)
-        t->max_word = json_is_integer(max_word) ? json_integer_value(max_word) : -1;
-    if (t->max_word < 0 || t->max_word > 1000000)
-        return br__tokenizer_refuse(
-            path, "model.max_input_chars_per_word is not an integer in 0 .. 1000000");
-    if (!br__tokenizer_json_vocab(t, path, json_object_get(model, "vocab")))
-        return false;
-    t->model_size = t->size;
-    t->unknown = br__word_id(&t->all, unknown, strlen(unknown));
-    return t->unknown >= 0 ||
-           br__tokenizer_refuse(path, "model.unk_token '%s' is not in the vocabulary",
-                                br_printable(unknown));
 }
 
 static bool read_flags(const char *path, json_t *token, br_added_token *a)
@@ -196,30 +154,27 @@ bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root)
     return true;
 }
 
-/* ---- The other parts ------------------------------------------------------------------------- */
-
-static bool read_decoder(br_tokenizer *t, const char *path, json_t *root)
-{
-    json_t *d = br__tokenizer_json_part(path, root, "decoder", "WordPiece");
-    const char *prefix = d ? br__tokenizer_json_string(path, d, "prefix", "##") : NULL;
-    if (prefix && strcmp(prefix, t->prefix) != 0)
-        return br__tokenizer_refuse(path, "decoder.prefix is '%s', but the model's prefix is '%s'",
-                                    br_printable(prefix), br_printable(t->prefix));
-    return prefix && br__tokenizer_json_bool(path, d, "cleanup", true, &t->cleanup);
-}
-
 /* ---------------------------------------------------------------------------------------------- */
 
-static bool read_word_pieces(br_tokenizer *t, const char *path, json_t *root)
+/* Lists the parts that are missing or null. A sequence of no pre-tokenizers is none, too. */
+static unsigned absent_parts(json_t *root)
 {
-    if (!read_normalizer(t, path, root) ||
-        !br__tokenizer_json_part(path, root, "pre_tokenizer", "BertPreTokenizer") ||
-        !read_model(t, path, root) || !br__tokenizer_json_added(t, path, root) ||
-        !br__tokenizer_json_processors(t, path, root) || !read_decoder(t, path, root) ||
-        !br__tokenizer_index(t))
-        return false;
-    t->padding = br__word_id(&t->all, "[PAD]", strlen("[PAD]"));
-    return br__tokenizer_check_ids(t, path);
+    static const struct {
+        const char *key;
+        unsigned bit;
+    } parts[] = { { "normalizer", BR_NO_NORMALIZER },
+                  { "pre_tokenizer", BR_NO_PRE_TOKENIZER },
+                  { "post_processor", BR_NO_PROCESSOR },
+                  { "decoder", BR_NO_DECODER } };
+    unsigned absent = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        json_t *part = json_object_get(root, parts[i].key);
+        if (!part || json_is_null(part))
+            absent |= parts[i].bit;
+    }
+    json_t *list = json_object_get(json_object_get(root, "pre_tokenizer"), "pretokenizers");
+    return json_is_array(list) && json_array_size(list) == 0 ? absent | BR_NO_PRE_TOKENIZER
+                                                             : absent;
 }
 
 static bool read_root(br_tokenizer *t, const char *path, json_t *root)
@@ -227,21 +182,58 @@ static bool read_root(br_tokenizer *t, const char *path, json_t *root)
     static const struct {
         const char *type;
         bool (*read)(br_tokenizer *t, const char *path, json_t *root);
-    } models[] = { { "BPE", br__tokenizer_json_bpe }, { "Unigram", br__tokenizer_json_unigram } };
-    const char *type = json_string_value(json_object_get(json_object_get(root, "model"), "type"));
+    } models[] = { { "WordPiece", br__tokenizer_json_words },
+                   { "BPE", br__tokenizer_json_bpe },
+                   { "Unigram", br__tokenizer_json_unigram } };
+    json_t *model = json_object_get(root, "model");
+    const char *type = br__tokenizer_json_type("model", model);
+    t->absent = absent_parts(root);
     for (size_t i = 0; type && i < sizeof models / sizeof *models; i++)
         if (strcmp(models[i].type, type) == 0)
             return models[i].read(t, path, root);
-    return read_word_pieces(t, path, root);
+    if (type)
+        return br__tokenizer_refuse(path,
+                                    "model is %s, which is not supported: must be WordPiece, BPE "
+                                    "or Unigram",
+                                    br_printable(type));
+    return br__tokenizer_refuse(
+        path, json_is_object(model)
+                  ? "model has no type, and its fields are not those of WordPiece, BPE or Unigram"
+                  : "there is no model, which must be an object");
+}
+
+br_tokenizer *br__tokenizer_read_json(const char *path)
+{
+    br_tokenizer *t = br__tokenizer_new();
+    json_t *root = t ? br__tokenizer_json(op, path) : NULL;
+    bool ok = root && read_root(t, path, root);
+    json_decref(root);
+    if (ok)
+        return t;
+    br_tokenizer_free(t);
+    return NULL;
+}
+
+void br__tokenizer_no_normalizer(br_tokenizer *t)
+{
+    t->lowercase = t->strip_accents = t->auto_accents = t->clean = t->spread_chinese = false;
+}
+
+bool br__tokenizer_leave_out(br_tokenizer *t, const char *path)
+{
+    if (t->absent & BR_NO_NORMALIZER)
+        br__tokenizer_no_normalizer(t);
+    t->undivided = t->absent & BR_NO_PRE_TOKENIZER;
+    t->spaced = t->absent & BR_NO_DECODER;
+    return !t->undivided || t->kind != &br__byte_level ||
+           br__tokenizer_refuse(path, "pre_tokenizer is null or missing, which is not supported "
+                                      "for BPE: must be ByteLevel");
 }
 
 br_tokenizer *br_tokenizer_from_json(const char *path)
 {
-    br_tokenizer *t = br__tokenizer_new();
-    json_t *root = t ? br__tokenizer_json(op, path) : NULL;
-    bool ok = root && read_root(t, path, root) && br__tokenizer_finish_added(t);
-    json_decref(root);
-    if (ok) {
+    br_tokenizer *t = br__tokenizer_read_json(path);
+    if (t && br__tokenizer_leave_out(t, path) && br__tokenizer_finish_added(t)) {
         br__tokenizer_default_roles(t);
         return t;
     }

@@ -58,42 +58,29 @@ static bool read_merges(br_tokenizer *t, const char *path, json_t *merges)
 static bool read_unknown(br_tokenizer *t, const char *path, json_t *model)
 {
     json_t *unknown = json_object_get(model, "unk_token");
-    if (!unknown || json_is_null(unknown) ||
-        (json_is_string(unknown) && json_string_length(unknown) == 0))
+    if (!unknown || json_is_null(unknown))
         return true;
     const char *token = br__tokenizer_json_string(path, model, "unk_token", NULL);
-    if (!token)
-        return false;
-    bool fuse;
-    t->unknown = br__word_id(&t->all, token, strlen(token));
-    if (!br__tokenizer_json_bool(path, model, "fuse_unk", false, &fuse))
-        return false;
-    if (fuse)
+    if (token && json_is_true(json_object_get(model, "fuse_unk")))
         return br__tokenizer_refuse(path, "model.fuse_unk is true, which is not supported");
-    return t->unknown >= 0 ||
-           br__tokenizer_refuse(path, "model.unk_token '%s' is not in the vocabulary",
-                                br_printable(token));
+    return token && br__tokenizer_set_unknown(t, token);
 }
 
 static bool read_model(br_tokenizer *t, const char *path, json_t *root)
 {
-    json_t *model = br__tokenizer_json_part(path, root, "model", "BPE");
-    return model && check_absent(path, model) && br__tokenizer_set_prefix(t, "") &&
+    json_t *model = json_object_get(root, "model");
+    return check_absent(path, model) && br__tokenizer_set_prefix(t, "") &&
            br__tokenizer_json_vocab(t, path, json_object_get(model, "vocab")) && br__bpe_begin(t) &&
            read_merges(t, path, json_object_get(model, "merges")) && read_unknown(t, path, model);
 }
 
 /* ---- The other parts ------------------------------------------------------------------------- */
 
-static bool is_absent(json_t *root, const char *key)
-{
-    json_t *value = json_object_get(root, key);
-    return !value || json_is_null(value);
-}
-
 static bool read_pre_tokenizer(br_tokenizer *t, const char *path, json_t *root)
 {
     bool by_pattern;
+    if (t->absent & BR_NO_PRE_TOKENIZER)
+        return true;
     json_t *p = br__tokenizer_json_part(path, root, "pre_tokenizer", "ByteLevel");
     if (!p ||
         !br__tokenizer_json_bool(path, p, "add_prefix_space", true, &br__bpe_of(t)->prefix_space) ||
@@ -113,15 +100,20 @@ static bool check_trimming(const br_tokenizer *t, const char *path)
                                       "supported");
 }
 
+static bool check_decoder(const br_tokenizer *t, const char *path, json_t *root)
+{
+    return (t->absent & BR_NO_DECODER) ||
+           br__tokenizer_json_part(path, root, "decoder", "ByteLevel");
+}
+
 bool br__tokenizer_json_bpe(br_tokenizer *t, const char *path, json_t *root)
 {
     static const char end_of_text[] = "<|endoftext|>";
-    if (!is_absent(root, "normalizer"))
+    if (!(t->absent & BR_NO_NORMALIZER))
         return br__tokenizer_refuse(path, "normalizer is given, which is not supported");
     if (!read_model(t, path, root) || !br__tokenizer_json_added(t, path, root) ||
         !read_pre_tokenizer(t, path, root) || !br__tokenizer_json_processors(t, path, root) ||
-        !check_trimming(t, path) || !br__tokenizer_json_part(path, root, "decoder", "ByteLevel") ||
-        !br__tokenizer_index(t))
+        !check_trimming(t, path) || !check_decoder(t, path, root) || !br__tokenizer_index(t))
         return false;
     t->padding = br__word_id(&t->all, end_of_text, strlen(end_of_text));
     return br__tokenizer_check_ids(t, path);

@@ -68,33 +68,48 @@ static bool has_text(json_t *template, size_t *i, frame f, const char *text, int
            (!f.last || is_piece(template, (*i)++, "SpecialToken", f.last, type));
 }
 
-/* Returns true if `single` is a text with the tokens around it and type 0, and `pair` is the same
- * followed by another text with `type`. */
-static bool is_template(json_t *single, json_t *pair, frame a, frame b, int type)
+/* Returns true if the template is a text A with the tokens around it and type 0, followed by a text
+ * B with `type` if b is not NULL. */
+static bool is_template(json_t *template, frame a, const frame *b, int type)
 {
-    json_t *both[] = { single, pair };
-    for (int k = 0; k < 2; k++) {
-        size_t i = 0;
-        if (!has_text(both[k], &i, a, "A", 0) || (k == 1 && !has_text(both[k], &i, b, "B", type)) ||
-            json_array_size(both[k]) != i)
-            return false;
-    }
-    return true;
+    size_t i = 0;
+    return has_text(template, &i, a, "A", 0) && (!b || has_text(template, &i, *b, "B", type)) &&
+           json_array_size(template) == i;
 }
 
-/* Determines which supported variant the template is. */
-static bool settle_template(br_tokenizer *t, json_t *single, json_t *pair, const char *first,
-                            const char *last)
+/* Returns true if the value is a list of texts and special tokens. */
+static bool is_list(const json_t *template)
+{
+    size_t i;
+    json_t *entry;
+    json_array_foreach(template, i, entry)
+    {
+        json_t *text = json_object_get(entry, "Sequence");
+        const json_t *piece = text ? text : json_object_get(entry, "SpecialToken");
+        if (!json_is_string(json_object_get(piece, "id")) ||
+            !json_is_integer(json_object_get(piece, "type_id")))
+            return false;
+    }
+    return json_is_array(template);
+}
+
+/* Determines which form the template of pairs has. Other forms are an error when a pair is
+ * encoded. */
+static void settle_pair(br_tokenizer *t, json_t *pair, frame a)
 {
     for (int form = 0; form < 8; form++) {
         t->one_type = form % 2 == 0;
         t->classify_both = form & 2;
         t->separate_twice = form & 4;
-        frame b = { t->classify_both ? first : NULL, t->separate_twice ? last : NULL, last };
-        if (is_template(single, pair, (frame){ first, NULL, last }, b, !t->one_type))
-            return true;
+        frame b = { t->classify_both ? a.first : NULL, t->separate_twice ? a.last : NULL, a.last };
+        t->pairs = BR_PAIR_FRAMED;
+        if (is_template(pair, a, &b, !t->one_type))
+            return;
+        t->pairs = BR_PAIR_BARE;
+        if (is_template(pair, (frame){ 0 }, &(frame){ 0 }, !t->one_type))
+            return;
     }
-    return false;
+    t->pairs = BR_PAIR_UNSUPPORTED;
 }
 
 static bool read_template(reader *r, json_t *p)
@@ -104,12 +119,15 @@ static bool read_template(reader *r, json_t *p)
     size_t n = json_array_size(single);
     const char *first = special_name(single, 0);
     const char *last = n > 1 ? special_name(single, n - 1) : NULL;
-    if (!settle_template(r->t, single, pair, first, last))
+    frame a = { first, NULL, last };
+    if (!is_template(single, a, NULL, 0) || !is_list(pair))
         return br__tokenizer_refuse(
-            r->path,
-            "post_processor is not supported: expected [CLS] A [SEP] and [CLS] A [SEP] B [SEP], "
-            "optionally without [CLS] or [SEP], or with [CLS] or [SEP] before B, too, with type id "
-            "0, and 0 or 1 after the first text");
+            r->path, "post_processor is not supported: %s",
+            is_list(pair)
+                ? "\"single\" must be a text A of type 0, with at most one special token before "
+                  "and one after it"
+                : "\"pair\" must be a list of texts and special tokens with integers as type_id");
+    settle_pair(r->t, pair, a);
     return (!first || template_token(r, specials, first, &r->t->classify)) &&
            (!last || template_token(r, specials, last, &r->t->separator));
 }
@@ -188,7 +206,7 @@ static bool read_processor(reader *r, json_t *p, int depth)
                   { "BertProcessing", true, read_bert },
                   { "RobertaProcessing", true, read_roberta },
                   { "ByteLevel", false, read_trimming } };
-    const char *type = json_string_value(json_object_get(p, "type"));
+    const char *type = br__tokenizer_json_type("post_processor", p);
     if (type && strcmp(type, "Sequence") == 0)
         return read_sequence(r, p, depth);
     for (size_t i = 0; type && i < sizeof kinds / sizeof *kinds; i++) {

@@ -9,9 +9,11 @@
 
 static const char meta[] = "\xe2\x96\x81"; /* BR_META */
 
-static bool has_type(json_t *part, const char *type)
+/* Returns true if a part or step has that type. The name of the part, such as "decoder", is needed
+ * if the type is not stated. */
+static bool has_type(const char *name, const json_t *part, const char *type)
 {
-    const char *is = json_string_value(json_object_get(part, "type"));
+    const char *is = br__tokenizer_json_type(name, part);
     return is && strcmp(is, type) == 0;
 }
 
@@ -46,6 +48,8 @@ static bool read_model(br_tokenizer *t, const char *path, json_t *root)
         if (!read_piece(t, path, entry, i))
             return false;
     }
+    if (!unknown || json_is_null(unknown))
+        return true; /* only texts without unknown code points can be encoded */
     t->unknown = json_is_integer(unknown) ? json_integer_value(unknown) : -1;
     return (t->unknown >= 0 && t->unknown < u->size) ||
            br__tokenizer_refuse(path, "model.unk_id is not an integer in 0 .. %" PRId64,
@@ -94,14 +98,14 @@ static bool read_step(br_unigram *u, const char *path, json_t *part)
     if (u->n_steps == BR_MAX_STEPS)
         return br__tokenizer_refuse(path, "normalizer has more than %d parts", BR_MAX_STEPS);
     br_step *s = &u->steps[u->n_steps++];
-    if (has_type(part, "Precompiled")) {
+    if (has_type("normalizer", part, "Precompiled")) {
         s->kind = BR_STEP_CHARSMAP;
         return read_charsmap(u, path, part);
     }
-    if (has_type(part, "Replace"))
+    if (has_type("normalizer", part, "Replace"))
         return read_replace(s, path, part);
     s->kind = BR_STEP_STRIP;
-    if (has_type(part, "Strip"))
+    if (has_type("normalizer", part, "Strip"))
         return br__tokenizer_json_bool(path, part, "strip_left", false, &s->left) &&
                br__tokenizer_json_bool(path, part, "strip_right", false, &s->right);
     return br__tokenizer_refuse(path, "normalizer has a part that is not Precompiled, Replace or "
@@ -113,9 +117,9 @@ static bool read_normalizer(br_tokenizer *t, const char *path, json_t *root)
     br_unigram *u = br__unigram_of(t);
     json_t *n = json_object_get(root, "normalizer"), *part;
     size_t i;
-    if (!n || json_is_null(n))
+    if (t->absent & BR_NO_NORMALIZER)
         return true;
-    if (!has_type(n, "Sequence"))
+    if (!has_type("normalizer", n, "Sequence"))
         return read_step(u, path, n);
     json_array_foreach(json_object_get(n, "normalizers"), i, part)
     {
@@ -127,6 +131,14 @@ static bool read_normalizer(br_tokenizer *t, const char *path, json_t *root)
 
 /* ---- U+2581 ---------------------------------------------------------------------------------- */
 
+/* Reads a boolean of a "Metaspace", which may be missing or null: both mean true. */
+static bool read_option(const char *path, json_t *part, const char *key, bool *value)
+{
+    *value = true;
+    return json_is_null(json_object_get(part, key)) ||
+           br__tokenizer_json_bool(path, part, key, true, value);
+}
+
 /* Reads a "Metaspace", of the pre_tokenizer or of the decoder. */
 static bool read_metaspace(const char *path, json_t *part, br_prepend *prepend)
 {
@@ -134,7 +146,7 @@ static bool read_metaspace(const char *path, json_t *part, br_prepend *prepend)
     bool prefix;
     const char *sign = br__tokenizer_json_string(path, part, "replacement", NULL);
     const char *scheme = br__tokenizer_json_string(path, part, "prepend_scheme", "");
-    if (!sign || !scheme || !br__tokenizer_json_bool(path, part, "add_prefix_space", true, &prefix))
+    if (!sign || !scheme || !read_option(path, part, "add_prefix_space", &prefix))
         return false;
     if (strcmp(sign, meta) != 0)
         return br__tokenizer_refuse(path, "Metaspace: replacement is '%s', must be U+2581",
@@ -156,32 +168,38 @@ static bool read_metaspace(const char *path, json_t *part, br_prepend *prepend)
 static bool read_pre_tokenizer(br_tokenizer *t, const char *path, json_t *root)
 {
     br_unigram *u = br__unigram_of(t);
+    u->split_at_spaces = u->split_at_meta = t->absent & BR_NO_PRE_TOKENIZER;
+    if (t->absent & BR_NO_PRE_TOKENIZER)
+        return true;
     json_t *p = json_object_get(root, "pre_tokenizer"), *list = json_object_get(p, "pretokenizers");
-    if (has_type(p, "Sequence")) {
+    if (has_type("pre_tokenizer", p, "Sequence")) {
         size_t n = json_array_size(list);
-        u->split_at_spaces = n == 2 && has_type(json_array_get(list, 0), "WhitespaceSplit");
+        u->split_at_spaces =
+            n == 2 && has_type("pre_tokenizer", json_array_get(list, 0), "WhitespaceSplit");
         p = json_array_get(list, u->split_at_spaces ? 1 : 0);
         if (n != 1U + u->split_at_spaces)
             p = NULL;
     }
-    if (!has_type(p, "Metaspace"))
+    if (!has_type("pre_tokenizer", p, "Metaspace"))
         return br__tokenizer_refuse(path, "pre_tokenizer is not supported: must be Metaspace, or "
                                           "WhitespaceSplit followed by Metaspace");
-    return read_metaspace(path, p, &u->prepend) &&
-           br__tokenizer_json_bool(path, p, "split", true, &u->split_at_meta);
+    return read_metaspace(path, p, &u->prepend) && read_option(path, p, "split", &u->split_at_meta);
 }
 
 /* Reads "Metaspace", optionally preceded by "ByteFallback". */
 static bool read_decoder(br_tokenizer *t, const char *path, json_t *root)
 {
     br_unigram *u = br__unigram_of(t);
+    u->drop_front = true;
+    if (t->absent & BR_NO_DECODER)
+        return true;
     json_t *d = json_object_get(root, "decoder"), *list = json_object_get(d, "decoders");
-    if (has_type(d, "Sequence")) {
-        u->decode_bytes = has_type(json_array_get(list, 0), "ByteFallback");
+    if (has_type("decoder", d, "Sequence")) {
+        u->decode_bytes = has_type("decoder", json_array_get(list, 0), "ByteFallback");
         d = json_array_size(list) == 2 && u->decode_bytes ? json_array_get(list, 1) : NULL;
     }
     br_prepend prepend;
-    if (!has_type(d, "Metaspace"))
+    if (!has_type("decoder", d, "Metaspace"))
         return br__tokenizer_refuse(
             path,
             "decoder is not supported: must be Metaspace, or ByteFallback followed by Metaspace");

@@ -71,6 +71,16 @@ static int64_t longest_piece(const reader *r, int64_t begin, int64_t *id)
     return begin;
 }
 
+__attribute__((cold, noinline)) static bool fail_unknown(reader *r)
+{
+    r->text[r->starts[r->chars]] = 0; /* reserve_word() left room */
+    char *what = br_format("the word '%s'", br_printable(r->text));
+    if (what)
+        br__tokenizer_fail_unknown(r->base.t, what);
+    br_free(what);
+    return false;
+}
+
 /* Ends the current word, if there is one. A word with an unknown part becomes one unknown token. */
 static bool end_word(reader *r)
 {
@@ -84,6 +94,8 @@ static bool end_word(reader *r)
         ok = !known || push_token(r, id, &r->places[begin], &r->places[end - 1]);
         begin = end;
     }
+    if (!known && r->base.t->unknown < 0)
+        return fail_unknown(r);
     if (!known) {
         r->base.list->count = before;
         ok = push_token(r, r->base.t->unknown, &r->places[0], &r->word_end);
@@ -134,6 +146,8 @@ static bool split(reader *r, uint32_t c, unsigned kind, origin from)
                            { from.index, from.index + 1 } };
         return br__push_char(&r->normal, normal);
     }
+    if (r->base.t->undivided)
+        return push_char(r, c, from);
     if (kind & BR_CHAR_SPACE)
         return end_word(r);
     if (kind & BR_CHAR_PUNCTUATION)

@@ -51,8 +51,9 @@ static double score_of(const br_unigram *u, int64_t id, const br_char *chars, in
     return (double)((float)bytes_of(chars, n) * (float)u->max_score) - 0.1;
 }
 
-/* Extends the best path to `at` by every piece that begins there. */
-static void offer_pieces(const reader *r, const br_tokenizer *t, const br_char *chars, int64_t at,
+/* Extends the best path to `at` by every piece that begins there. Returns false if the code point
+ * is unknown. */
+static bool offer_pieces(const reader *r, const br_tokenizer *t, const br_char *chars, int64_t at,
                          int64_t n)
 {
     const br_unigram *u = br__unigram_of(t);
@@ -73,6 +74,15 @@ static void offer_pieces(const reader *r, const br_tokenizer *t, const br_char *
     }
     if (!single)
         offer(u, &r->paths[at + 1], u->unknown_score + before, at, t->unknown);
+    return single;
+}
+
+__attribute__((cold, noinline)) static bool fail_unknown(const reader *r, uint32_t c)
+{
+    char utf8[5] = "", what[32];
+    utf8[br__char_write(c, utf8)] = 0;
+    snprintf(what, sizeof what, "'%s'", br_printable(utf8));
+    return br__tokenizer_fail_unknown(r->base.t, what);
 }
 
 /* Finds the best segmentation of n code points. On its path, ways[i].to is the end of the piece
@@ -90,7 +100,8 @@ static bool find_best(reader *r, const br_char *chars, int64_t n)
     for (int64_t i = 0; i <= n; i++)
         r->paths[i] = (path){ .from = -1 };
     for (int64_t i = 0; i < n; i++)
-        offer_pieces(r, r->base.t, chars, i, n);
+        if (!offer_pieces(r, r->base.t, chars, i, n) && r->base.t->unknown < 0)
+            return fail_unknown(r, chars[i].c);
     for (int64_t end = n; end > 0; end = r->paths[end].from)
         r->paths[r->paths[end].from].to = end;
     return true;
@@ -238,6 +249,8 @@ static bool tokenize_normalized(br_text_reader *base, const br_char *chars, int6
 {
     reader *r = (reader *)base;
     const br_unigram *u = br__unigram_of(base->t);
+    if (base->t->undivided)
+        return tokenize_word(r, chars, n);
     if (!u->split_at_spaces)
         return tokenize_words(r, chars, n);
     for (int64_t at = 0, end; at < n; at = end) {

@@ -30,6 +30,10 @@ NAMES = {"bert": ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"], "gpt2": ["<|end
 ROLES = {"bert": ["unk", "cls", "sep", "pad", "mask"], "gpt2": ["bos", "eos", "pad"], "t5": ["eos", "unk", "pad"]}
 STANDARD = {"unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "pad": "[PAD]", "mask": "[MASK]"}
 CLASSES = {"bert": "BertTokenizer", "gpt2": "GPT2Tokenizer", "t5": "T5Tokenizer"}
+# Keys that the class does not use, and roles: null is valid for them.
+NULLS = {"bert": ["add_prefix_space", "add_bos_token", "add_eos_token", "extra_ids", "image_token", "chat_template", "mask_token", "cls_token", "sep_token"],
+         "gpt2": ["add_bos_token", "add_eos_token", "do_lower_case", "tokenize_chinese_chars", "extra_ids", "unk_token", "bos_token", "strip_accents"],
+         "t5": ["add_prefix_space", "add_bos_token", "do_lower_case", "legacy", "pad_token", "image_token", "clean_up_tokenization_spaces"]}
 CAPITALS = ["H\u00e9LLO", "\u4e2d\u6587", "\u00c9T\u00c9 ", "the ", " ", "new york", "<|bos|>"]
 
 
@@ -49,7 +53,9 @@ def saved_file(rng, kind):
     tokenizer = {"bert": words, "gpt2": byte_level, "t5": pieces}[kind](rng)
     said = json.loads(tokenizer.to_str())
     if kind == "bert":
-        said["normalizer"].update(clean_text=True)
+        for part in said["normalizer"].get("normalizers", [said["normalizer"]]):
+            if part["type"] == "BertNormalizer":
+                part.update(clean_text=True)
         cls, sep = [tokenizer.token_to_id(t) for t in ("[CLS]", "[SEP]")]
         tokenizer = Tokenizer.from_str(json.dumps(said))
         tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
@@ -122,6 +128,8 @@ def random_folder(rng):
         files["added_tokens.json"] = json.dumps(new)
     if where:
         files["special_tokens_map.json"] = json.dumps({k: token_object(rng, t) if rng.random() < 0.5 else t for k, t in where.items()})
+    for key in rng.sample(NULLS[kind], rng.choice([0, 0, 1, 3])):
+        config.setdefault(key, None)
     if config or rng.random() < 0.5:
         files["tokenizer_config.json"] = json.dumps(config)
     return kind, files

@@ -226,8 +226,7 @@ Test(added_tokens, processors)
         { JSON("", "{\"type\":\"BertProcessing\"}"), "post_processor.cls is not a token and" },
         { JSON("", "{\"type\":\"BertProcessing\",\"cls\":[\"[CLS]\",1],\"sep\":[\"[SEP]\",1]}"),
           "'[SEP]' has id 1, but another id in the vocabulary" },
-        { JSON("", "{\"type\":\"RobertaProcessing\",\"cls\":[\"[CLS]\",1],\"sep\":[\"[SEP]\",2],"
-                   "\"trim_offsets\":1}"),
+        { JSON("", "{\"type\":\"ByteLevel\",\"trim_offsets\":1}"),
           "trim_offsets is not a boolean" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

@@ -105,7 +105,9 @@ Test(tokenizer_bad, json_of_other_kinds)
         { "\"type\":\"WordPiece\",\"prefix\"", "\"type\":\"BPEDecoder\",\"prefix\"", "decoder is" },
         { "\"lowercase\":true", "\"lowercase\":1", "lowercase is not a boolean" },
         { "\"lstrip\":false", "\"lstrip\":\"\"", "lstrip is not a boolean" },
-        { "\"unk_token\":\"[UNK]\"", "\"unk_token\":\"?\"", "'?' is not in the vocabulary" },
+        { "\"unk_token\":\"[UNK]\"", "\"unk_token\":null", "unk_token is not a string" },
+        { "\"type\":\"WordPiece\",\"unk", "\"type\":\"WordLevel\",\"unk",
+          "model is WordLevel, which is not supported: must be WordPiece, BPE or Unigram" },
         { "per_word\":3", "per_word\":-1", "max_input_chars_per_word" },
         { "\"a\":4", "\"a\":4294967296", "the id of 'a'" },
         { "\"a\":4", "\"a\":-1", "the id of 'a'" },
@@ -116,8 +118,10 @@ Test(tokenizer_bad, json_of_other_kinds)
         { "<new>", "", "added token ''" },
         { "{\"ids\":[1]}", "{\"ids\":[7]}", "'[CLS]' has id 7" },
         { "{\"ids\":[1]}", "{\"ids\":[]}", "'[CLS]' must have exactly one id" },
-        { "\"id\":\"B\",\"type_id\":1", "\"id\":\"B\",\"type_id\":0",
-          "post_processor is not supported" },
+        { "\"id\":\"B\",\"type_id\":1", "\"id\":\"B\",\"type_id\":null",
+          "post_processor is not supported: \"pair\" must be a list" },
+        { "\"id\":\"A\",\"type_id\":0", "\"id\":\"A\",\"type_id\":1",
+          "post_processor is not supported: \"single\" must be a text A of type 0" },
         { "\"prefix\":\"##\"", "\"prefix\":\"@\"", "decoder.prefix is '@'" },
         { "}}}", "}}", "line 1" },
     };
@@ -126,7 +130,7 @@ Test(tokenizer_bad, json_of_other_kinds)
     check_fails(br_tokenizer_from_json(files_path("deep")), "line 1");
     files_write(files_path("array"), "[]", 2);
     check_fails(br_tokenizer_from_json(files_path("array")),
-                "normalizer is missing or without a type");
+                "there is no model, which must be an object");
 }
 
 Test(tokenizer_bad, truncated_json)

@@ -283,7 +283,7 @@ Test(unigram, json_of_t5s_kind)
         { "\"post_processor\":null", "\"post_processor\":{\"type\":\"Bert\"}",
           "post_processor is Bert, must be" },
         { "\"unk_id\":0", "\"unk_id\":4", "unk_id is not an integer in 0 .. 3" },
-        { "\"unk_id\":0", "\"unk_id\":null", "unk_id is not an integer" },
+        { "\"unk_id\":0", "\"unk_id\":\"0\"", "unk_id is not an integer" },
         { "-1.5", "\"b\"", "vocab[1] is not a piece and a finite score" },
         { "-1.5", "1e999", "real number overflow" },
         { "-1.5", "NaN", "invalid token" },
