@@ -170,7 +170,8 @@ static bool set_default(br_auto_config *config, const char *key, json_t *value)
     return false;
 }
 
-/* If there is id2label, sets num_labels to the number of its labels. */
+/* Settles num_labels and id2label: num_labels is the number of labels if the file lacks it. If the
+ * two contradict each other, the labels of id2label do not count, as in transformers. */
 static bool count_labels(br_auto_config *config)
 {
     json_t *labels = in_file(config, "id2label"), *number = in_file(config, "num_labels");
@@ -179,11 +180,10 @@ static bool count_labels(br_auto_config *config)
         return true;
     if (!json_is_object(labels))
         return refuse(config, "id2label is %s, must be an object", describe(labels, found));
-    size_t n = json_object_size(labels);
-    if (number && !json_is_null(number) && json_integer_value(number) != (json_int_t)n)
-        return refuse(config, "num_labels is %s, but id2label has %zu labels",
-                      describe(number, found), n);
-    return set_default(config, "num_labels", json_integer((json_int_t)n));
+    json_int_t n = (json_int_t)json_object_size(labels);
+    if (!number)
+        return set_default(config, "num_labels", json_integer(n));
+    return json_integer_value(number) == n || set_default(config, "id2label", json_null());
 }
 
 static bool add_default(br_auto_config *config, const br_config_default *d)
@@ -312,6 +312,11 @@ bool br_auto_config_has(const br_auto_config *config, const char *key)
 {
     json_t *value = is_set(config, key, "key") ? find(config, key) : NULL;
     return value && !json_is_null(value);
+}
+
+bool br_auto_config_is_null(const br_auto_config *config, const char *key)
+{
+    return is_set(config, key, "key") && json_is_null(in_file(config, own_name(config, key)));
 }
 
 int64_t br_auto_config_integer(const br_auto_config *config, const char *key)
@@ -501,11 +506,11 @@ const char *br_auto_config_activation(const br_auto_config *config, const char *
     return found ? name : NULL;
 }
 
-/* Checks one limit: the key must be absent, null, or have the supported value. */
+/* Checks one limit: the key must be absent or have the supported value. */
 static bool within(const br_auto_config *config, const br_config_limit *limit)
 {
     json_t *value = in_file(config, limit->key);
-    if (!value || json_is_null(value))
+    if (!value || (json_is_null(value) && !limit->refuses_null))
         return true;
     json_t *supported = parse_own(config, limit->json);
     if (!supported)

@@ -17,9 +17,11 @@ typedef struct br_config_alias {
     const char *name, *key;
 } br_config_alias;
 
-/* A key that changes a model's numbers, and its only supported value, as JSON. */
+/* A key that changes a model's numbers, and its only supported value, as JSON. null counts as a
+ * missing key, unless it is refused. */
 typedef struct br_config_limit {
     const char *key, *json;
+    bool refuses_null;
 } br_config_limit;
 
 /* A model type. The lists end with a row of NULLs. */

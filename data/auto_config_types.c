@@ -20,11 +20,11 @@ const br_config_default br__config_defaults[] = {
 };
 
 const br_config_limit br__config_limits[] = {
-    { "pruned_heads", "{}" },
-    { "tie_encoder_decoder", "false" },
-    { "quantization_config", "null" },
-    { "per_layer_config", "null" },
-    { NULL, NULL },
+    { "pruned_heads", "{}", false },
+    { "tie_encoder_decoder", "false", false },
+    { "quantization_config", "null", false },
+    { "per_layer_config", "null", false },
+    { NULL, NULL, false },
 };
 
 const char *const br__config_harmless[] = {
@@ -121,11 +121,11 @@ static const br_config_default bert_defaults[] = {
 };
 
 static const br_config_limit bert_limits[] = {
-    { "is_decoder", "false" },
-    { "add_cross_attention", "false" },
-    { "is_encoder_decoder", "false" },
-    { "position_embedding_type", "\"absolute\"" },
-    { NULL, NULL },
+    { "is_decoder", "false", true },
+    { "add_cross_attention", "false", true },
+    { "is_encoder_decoder", "false", false },
+    { "position_embedding_type", "\"absolute\"", false },
+    { NULL, NULL, false },
 };
 
 /* The pooler's keys are in multilingual BERT's file, and no code has ever read them. */
@@ -172,9 +172,9 @@ static const br_config_default gpt2_defaults[] = {
 };
 
 static const br_config_limit gpt2_limits[] = {
-    { "add_cross_attention", "false" },
-    { "is_encoder_decoder", "false" },
-    { NULL, NULL },
+    { "add_cross_attention", "false", true },
+    { "is_encoder_decoder", "false", false },
+    { NULL, NULL, false },
 };
 
 /* The first three are in the oldest files, where n_ctx equals n_positions. */
@@ -217,8 +217,8 @@ static const br_config_default t5_defaults[] = {
 };
 
 static const br_config_limit t5_limits[] = {
-    { "is_encoder_decoder", "true" },
-    { NULL, NULL },
+    { "is_encoder_decoder", "true", true },
+    { NULL, NULL, false },
 };
 
 /* These have no defaults; t5_config.c reads the first four. */
@@ -241,7 +241,7 @@ const br_config_type *br__config_type(const char *model_type)
 {
     static const br_config_default no_defaults[] = { { NULL, NULL } };
     static const br_config_alias no_spellings[] = { { NULL, NULL } };
-    static const br_config_limit no_limits[] = { { NULL, NULL } };
+    static const br_config_limit no_limits[] = { { NULL, NULL, false } };
     static const char *const none_harmless[] = { NULL };
     static const br_config_type unknown = { NULL, no_defaults, no_spellings, no_limits,
                                             none_harmless };

@@ -38,14 +38,16 @@ static bool read_activation(const br_auto_config *config, br_t5_config *c)
 }
 
 /* Reads the keys that transformers 5 derives from feed_forward_proj and tie_word_embeddings and
- * also writes to the file. They take precedence. */
+ * also writes to the file. They take precedence, even a scale_decoder_outputs that is null, which
+ * means false. */
 static bool read_settled(const br_auto_config *config, br_t5_config *c)
 {
-    if (br_auto_config_has(config, "dense_act_fn"))
+    if (br_auto_config_has(config, "dense_act_fn") ||
+        br_auto_config_is_null(config, "dense_act_fn"))
         c->activation = br_auto_config_activation(config, "dense_act_fn", NULL);
     if (br_auto_config_has(config, "is_gated_act"))
         c->gated = br_auto_config_bool(config, "is_gated_act");
-    c->unscaled = c->untied;
+    c->unscaled = c->untied || br_auto_config_is_null(config, "scale_decoder_outputs");
     if (br_auto_config_has(config, "scale_decoder_outputs"))
         c->unscaled = !br_auto_config_bool(config, "scale_decoder_outputs");
     return !br_error_pending();

@@ -11,6 +11,7 @@ The columns are the model type, the key, the value, what happens, and what test_
   field     nothing: the model's configuration has the value, but not in evaluation mode
   class     the class of the model that is loaded
   refused   a part of the message
+  ignored   the numbers without the key: transformers refuses null, but Brasa does not read the key
 The numbers are those of transformers, in double precision, with the weights of weight(). Requires torch and transformers
 from PyPI; written with 5.24.0.
 """
@@ -160,6 +161,17 @@ def refusal(name, key, value):
     return f"config.json: {key} is {json.dumps(value)}, must be {json.dumps(supported)}"
 
 
+def null_case(name, path, base, key, kind, plain):
+    """Returns what happens if a key is null, and the numbers or a part of the message."""
+    path.write_text(json.dumps({**base, key: None}))
+    try:
+        found = numbers(name, path.parent)
+    except Exception:
+        ignored = kind == "same" and key != "feed_forward_proj"
+        return ("ignored", plain) if ignored else ("refused", f"config.json: {key} is null, must be ")
+    return "same" if found == plain else "changed", found
+
+
 def cases(folder):
     path = Path(folder) / "config.json"
     for name, (config_class, _, sizes) in CLASSES.items():
@@ -180,6 +192,11 @@ def cases(folder):
                 if (expected != plain) != (kind == "changed"):
                     raise SystemExit(f"{name}: {key}: {expected} is not {kind} from {plain}")
             yield name, key, json.dumps(value, separators=(",", ":")), kind, expected
+        path.write_text(json.dumps(base))
+        plain = numbers(name, folder)
+        for key, (_, kind) in sorted(keys.items()):
+            if key != "model_type":  # without a type, Brasa refuses the file
+                yield name, key, "null", *null_case(name, path, base, key, kind, plain)
 
 
 def main():

@@ -369,15 +369,30 @@ Test(auto_config, labels)
     check_fails(br_auto_config_label(config, 3), "id2label[\"3\"] is 5, must be a string");
     br_auto_config_free(config);
 
-    static const char *const numbers[] = { "", "\"num_labels\": 2, ", "\"num_labels\": null, " };
-    for (int i = 0; i < 3; i++) {
+    /* If the two contradict each other, num_labels counts, as in transformers. */
+    static const struct {
+        const char *number;
+        int64_t n;
+        const char *label;
+    } cases[] = { { "", 2, "yes" },
+                  { "\"num_labels\": 2, ", 2, "yes" },
+                  { "\"num_labels\": 5, ", 5, "LABEL_1" },
+                  { "\"num_labels\": 3, ", 3, "LABEL_1" } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[100];
         snprintf(text, sizeof text, "{%s\"id2label\": {\"0\": \"no\", \"1\": \"yes\"}}",
-                 numbers[i]);
+                 cases[i].number);
         config = with(text);
-        cr_assert_eq(br_auto_config_size(config, "num_labels"), 2);
+        cr_assert_eq(br_auto_config_size(config, "num_labels"), cases[i].n);
+        check_label(config, 1, cases[i].label);
         br_auto_config_free(config);
     }
+    config = with("{\"num_labels\": null, \"id2label\": {\"0\": \"no\"}}");
+    cr_assert(br_auto_config_is_null(config, "num_labels"));
+    cr_assert(!br_auto_config_is_null(config, "id2label"));
+    cr_assert(!br_auto_config_is_null(config, "hidden_size"));
+    check_fails(br_auto_config_label(config, 0), "num_labels is null, must be an integer");
+    br_auto_config_free(config);
 }
 
 /* ---- Models ---------------------------------------------------------------------------------- */

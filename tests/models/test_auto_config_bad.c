@@ -108,10 +108,6 @@ Test(auto_config_bad, contradictions)
         { "{\"model_type\": [\"bert\"]}", "model_type is an array, must be a string" },
         { "{\"id2label\": [\"a\"]}", "id2label is an array, must be an object" },
         { "{\"id2label\": \"a\"}", "id2label is the string \"a\", must be an object" },
-        { "{\"num_labels\": 3, \"id2label\": {\"0\": \"a\"}}",
-          "num_labels is 3, but id2label has 1 labels" },
-        { "{\"num_labels\": \"1\", \"id2label\": {\"0\": \"a\"}}",
-          "num_labels is the string \"1\", but id2label has 1 labels" },
         { "{\"model_type\": \"t5\", \"head_dim\": 3, \"d_kv\": \"3\"}",
           "head_dim is 3, but its synonym d_kv is the string \"3\"" },
     };

@@ -39,6 +39,8 @@ BR_API bool br_auto_config_expect(const br_auto_config *config, const char *mode
 
 /* Returns true if the key has a value other than null, in the file or by default. */
 BR_API bool br_auto_config_has(const br_auto_config *config, const char *key);
+/* Returns true if the file states that the key is null. */
+BR_API bool br_auto_config_is_null(const br_auto_config *config, const char *key);
 /* Returns an integer. 1.0 is not an integer. */
 BR_API int64_t br_auto_config_integer(const br_auto_config *config, const char *key);
 /* Returns a size or count: an integer in 1 .. 2147483647. */
