@@ -74,6 +74,13 @@ static int open_limited(const char *op, const char *path, uint64_t limit, uint64
     return -1;
 }
 
+/* Returns true for the text that stands for a large file in a Git repository. */
+static bool is_pointer(const char *text)
+{
+    static const char begin[] = "version https://git-lfs.github.com/spec/";
+    return strncmp(text, begin, strlen(begin)) == 0;
+}
+
 char *br__read_text(const char *op, const char *path, uint64_t limit, size_t *length)
 {
     if (!br__required(op, "path", path))
@@ -91,7 +98,12 @@ char *br__read_text(const char *op, const char *path, uint64_t limit, size_t *le
     }
     text[size] = 0;
     *length = (size_t)size;
-    return text;
+    if (!is_pointer(text))
+        return text;
+    br__fail_file(BR_ERROR_FORMAT, op, path,
+                  "is a Git LFS pointer, not the file itself: 'git lfs pull' downloads it");
+    br_free(text);
+    return NULL;
 }
 
 /* ---- Replacing ------------------------------------------------------------------------------- */
