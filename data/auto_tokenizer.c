@@ -202,7 +202,7 @@ static bool add_token(br_tokenizer_loader *l, const br_side_token *token, bool c
     if (id < 0 && token->optional)
         return true;
     bool exists = id >= 0;
-    id = exists ? id : t->size;
+    id = exists ? id : br__tokenizer_next_id(t);
     if (!check_id(l, token, id) || (!exists && !br__tokenizer_add(t, token->text, length, id)))
         return false;
     if (token->role >= 0)

@@ -18,6 +18,7 @@ bool br__bpe_begin(br_tokenizer *t)
     br_bpe *bpe = t->model = br_calloc(1, sizeof *bpe);
     t->kind = &br__byte_level;
     t->model_size = t->size;
+    t->model_words = br_vocab_size(t->all.words);
     if (!bpe)
         return false;
     bpe->pairs = br_vocab_new();

@@ -108,6 +108,15 @@ bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length
     return true;
 }
 
+int64_t br__tokenizer_next_id(const br_tokenizer *t)
+{
+    int64_t next = t->model_words > 0 ? t->model_words : t->size;
+    for (int64_t i = 0; i < t->n_added; i++)
+        if (t->added[i].id >= next)
+            next = t->added[i].id + 1;
+    return next;
+}
+
 bool br__tokenizer_index(br_tokenizer *t)
 {
     br_free(t->tokens);
@@ -151,8 +160,9 @@ void br__tokenizer_drop_added(br_tokenizer *t)
 {
     for (int64_t i = 0; i < t->n_added; i++) {
         const char *text = t->added[i].text;
-        if (t->added[i].id >= t->model_size)
-            t->all.ids[br_vocab_find(t->all.words, text, strlen(text))] = -1;
+        int64_t word = br_vocab_find(t->all.words, text, strlen(text));
+        if (t->model_words > 0 ? word >= t->model_words : t->added[i].id >= t->model_size)
+            t->all.ids[word] = -1;
         br_free(t->added[i].pattern);
     }
     t->n_added = 0;
@@ -228,6 +238,7 @@ static bool read_vocab(br_tokenizer *t, const char *path, const char *text, size
         p += line + (newline != NULL);
     }
     t->model_size = t->size;
+    t->model_words = br_vocab_size(t->all.words);
     return true;
 }
 

@@ -150,7 +150,8 @@ struct br_tokenizer {
     br_word_ids all, inner; /* inner: continuation tokens, without the prefix */
     const char **tokens;    /* indexed by id; NULL for an unused id */
     int64_t size;
-    int64_t model_size; /* added tokens that the model does not have follow */
+    int64_t model_size;  /* added tokens that the model does not have follow */
+    int64_t model_words; /* number of different tokens of the model; 0: model_size */
     int64_t implied; /* number of tokens at the end that only the class names: no text gets them */
     br_added_token *added;
     int64_t n_added, added_capacity;
@@ -176,6 +177,10 @@ br_tokenizer *br__tokenizer_new(void);
 bool br__tokenizer_set_prefix(br_tokenizer *t, const char *prefix);
 /* Adds a token, or changes its id. The prefix must have been set. */
 bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_t id);
+/* Returns the id that a token gets which the vocabulary lacks, as in `tokenizers`: the number of
+ * different tokens of the model, or the id after the greatest of an added token. If the model's ids
+ * have a hole, another token may have this id. */
+int64_t br__tokenizer_next_id(const br_tokenizer *t);
 /* Marks a token of the vocabulary as an added token that is matched in texts, and not late. If it
  * is marked already, only sets `special`. */
 bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special);

@@ -92,13 +92,18 @@ bool br__tokenizer_json_vocab(br_tokenizer *t, const char *path, json_t *vocab)
     return true;
 }
 
-/* Two tokens share an id if one of them is not in the table of ids. */
+/* Two tokens share an id if one of them is not in the table of ids. Only an added token may have
+ * the id of another token. */
 bool br__tokenizer_check_ids(const br_tokenizer *t, const char *path)
 {
     for (int64_t word = 0; word < br_vocab_size(t->all.words); word++) {
         const char *token = br_vocab_word(t->all.words, word);
         int64_t id = t->all.ids[word];
-        if (t->tokens[id] != token)
+        if (t->tokens[id] == token)
+            continue;
+        const char *other = t->tokens[id];
+        if (t->model_words == 0 ||
+            br_vocab_find(t->all.words, other, strlen(other)) < t->model_words)
             return br__tokenizer_refuse(path, "'%s' and '%s' have the same id, %" PRId64,
                                         br_printable(token), br_printable(t->tokens[id]), id);
     }
@@ -125,9 +130,10 @@ static bool read_added_token(br_tokenizer *t, const char *path, json_t *token)
         !read_flags(path, token, &a))
         return false;
     int64_t known = br__word_id(&t->all, text, strlen(text));
-    if (!*text || (known >= 0 ? known != id : id != t->size))
+    int64_t due = known >= 0 ? known : br__tokenizer_next_id(t);
+    if (!*text || id != due)
         return br__tokenizer_refuse(path, "added token '%s' has id %" PRId64 ", must have %" PRId64,
-                                    br_printable(text), id, known >= 0 ? known : t->size);
+                                    br_printable(text), id, due);
     if ((known < 0 && !br__tokenizer_add(t, text, strlen(text), id)) ||
         !br__tokenizer_add_special(t, text, strlen(text), a.special))
         return false;

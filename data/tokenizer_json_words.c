@@ -92,6 +92,7 @@ static bool read_model(br_tokenizer *t, const char *path, json_t *root)
     if (!br__tokenizer_json_vocab(t, path, json_object_get(model, "vocab")))
         return false;
     t->model_size = t->size;
+    t->model_words = br_vocab_size(t->all.words);
     return br__tokenizer_set_unknown(t, unknown);
 }
 

@@ -331,6 +331,24 @@ Test(auto_tokenizer, parts_of_the_class)
     check_ids(NULL, "a", 1, (int64_t[]){ 0 });
 }
 
+/* As in `tokenizers`, a new token gets the number of different tokens as its id, which is that of
+ * "c" here, because a line occurs twice. */
+Test(auto_tokenizer, added_tokens_and_a_doubled_line)
+{
+    put("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\na\nb\nc\n");
+    put("tokenizer_config.json", "{\"extra_special_tokens\":[\"<x>\",\"<y>\"]}");
+    check_ids(NULL, "a <x> <y> c b", 7, (int64_t[]){ 2, 6, 8, 9, 8, 7, 3 });
+    br_tokenizer *t = load(NULL);
+    cr_assert_str_eq(br_tokenizer_token(t, 8), "<x>");
+    cr_assert_eq(br_tokenizer_size(t), 10);
+    br_tokenizer_free(t);
+    put("tokenizer_config.json", "{}");
+    put("added_tokens.json", "{\"<x>\":8}");
+    check_ids(NULL, "a <x> c", 5, (int64_t[]){ 2, 6, 8, 8, 3 });
+    put("added_tokens.json", "{\"<x>\":9}");
+    check_fails(load(NULL), "'<x>' has id 9, but with vocab.txt it gets id 8");
+}
+
 /* ---- Contradictions -------------------------------------------------------------------------- */
 
 static char warnings[2000];
@@ -513,4 +531,36 @@ Test(auto_tokenizer, memory_runs_out_everywhere)
     put("tokenizer_config.json", "{\"sep_token\":\"a\",\"tokenizer_class\":\"BertTokenizer\","
                                  "\"added_tokens_decoder\":{\"5\":{\"content\":\"x\"}}}");
     fail_in_turn(use, "a BERT's tokenizer");
+}
+
+/* ---- Git LFS --------------------------------------------------------------------------------- */
+
+Test(auto_tokenizer, pointers_instead_of_files)
+{
+    static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\n";
+    static const char *const files[][2] = {
+        { "vocab.txt", "vocab.txt" },
+        { "merges.txt", "vocab.json" },
+        { "vocab.json", "merges.txt" },
+        { "spiece.model", "spiece.model" },
+        { "tokenizer.json", "tokenizer.json" },
+        { "config.json", "vocab.txt" },
+        { "tokenizer_config.json", "vocab.txt" },
+        { "special_tokens_map.json", "vocab.txt" },
+        { "added_tokens.json", "vocab.txt" },
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char message[100];
+        snprintf(message, sizeof message, "/%s: is a Git LFS pointer, not the file itself",
+                 files[i][0]);
+        if (strcmp(files[i][1], "vocab.json") == 0)
+            copy(BRASA_TEST_DIR "/data/bpe/vocab.json", "vocab.json");
+        else
+            put(files[i][1], vocab);
+        put(files[i][0], pointer);
+        check_fails(load(NULL), message);
+        remove_files();
+    }
+    put("config.json", pointer);
+    check_fails(br_auto_config_load(files_path("config.json")), "is a Git LFS pointer");
 }
