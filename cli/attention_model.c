@@ -19,11 +19,18 @@ typedef struct subject {
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
+static bool check_ids(const subject *s, const br_tensor *ids)
+{
+    return ids && pretrained_check_ids("attention", s->tokenizer, ids, pretrained_rows(s->dir));
+}
+
 /* Encodes one text, or two texts as a pair. */
 static bool read_texts(subject *s, int n, char **texts)
 {
     br_text text = { texts[0], -1 }, pair = { n > 1 ? texts[1] : "", -1 };
-    return br_tokenizer_encode_batch(s->tokenizer, 1, &text, n > 1 ? &pair : NULL, NULL, &s->batch);
+    return br_tokenizer_encode_batch(s->tokenizer, 1, &text, n > 1 ? &pair : NULL, NULL,
+                                     &s->batch) &&
+           check_ids(s, s->batch.ids);
 }
 
 /* Returns the decoder's input: the start token and the greedy output without its last token. */
@@ -44,8 +51,10 @@ static bool read_source(subject *s, int n, char **texts)
 {
     if (!read_texts(s, 1, texts))
         return false;
-    s->decoder_ids = n > 1 ? br_t5_shift_right(s->model, cli_encode(s->tokenizer, texts[1]))
-                           : write_likeliest(s);
+    br_tensor *ids = n > 1 ? cli_encode(s->tokenizer, texts[1]) : NULL;
+    if (n > 1 && !check_ids(s, ids))
+        return false;
+    s->decoder_ids = n > 1 ? br_t5_shift_right(s->model, ids) : write_likeliest(s);
     return !br_failed();
 }
 
@@ -144,7 +153,7 @@ br_attention *attention_of_model(const char *dir, bool cased, int n, char **text
         pretrained_family(dir, families, N_FAMILIES, sizeof *families, "attention");
     subject s = { .dir = dir, .tokenizer = f ? cli_open_tokenizer(dir, cased) : NULL };
     if (s.tokenizer)
-        s.model = pretrained_load("attention", dir, f->base.class_name, s.tokenizer, NULL);
+        s.model = pretrained_load(dir, f->base.class_name, s.tokenizer, NULL);
     br_attention *attention =
         s.model && f->read(&s, n, texts) ? attention_of(&s, f->byte_level) : NULL;
     br_recorder *recorder = attention ? br_recorder_begin() : NULL;

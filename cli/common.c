@@ -4,6 +4,7 @@
 #include <brasa/distributed.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- Usage errors ---------------------------------------------------------------------------- */
 
@@ -26,12 +27,30 @@ int cli_usage(const char *command, const char *format, ...)
 
 const char *cli_command = "";
 
+/* Prints a message of the library as the command's: without the advice at its end to set an option
+ * of a function, and with the command's own options instead of a function's. */
+static void print_message(const char *message)
+{
+    static const char option[] = "option do_lower_case";
+    const char *advice = strstr(message, "; set the option ");
+    int length = (int)(advice ? (size_t)(advice - message) : strlen(message));
+    const char *named = strstr(message, option);
+    if (!named || named > message + length) {
+        fprintf(stderr, "%.*s\n", length, message);
+        return;
+    }
+    int before = (int)(named - message), used = before + (int)strlen(option);
+    fprintf(stderr, "%.*s--cased%.*s\n", before, message, length - used, message + used);
+}
+
 int cli_report(void)
 {
     fflush(stdout);
-    if (br_failed())
-        fprintf(stderr, "brasa%s%s: ", *cli_command ? " " : "", cli_command);
-    return br_report(stderr);
+    if (!br_failed())
+        return EXIT_SUCCESS;
+    fprintf(stderr, "brasa%s%s: ", *cli_command ? " " : "", cli_command);
+    print_message(br_error_message());
+    return br_report(NULL);
 }
 
 static void print_warning(br_error code, const char *message, void *unused)

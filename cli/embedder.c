@@ -22,9 +22,9 @@ static bool open_tokenizer(embedder *e, bool cased)
         br__tokenizer_finish_added(e->tokenizer); /* added tokens are lower-cased, too */
     else
         br_raise(BR_ERROR_ARGUMENT,
-                 "embed: %s/sentence_bert_config.json: do_lower_case is true, but this is "
-                 "supported only for WordPiece tokenizers",
-                 br_printable(e->sentence.folder));
+                 "embed: %s/%s: do_lower_case is true, but this is supported only for WordPiece "
+                 "tokenizers",
+                 br_printable(e->sentence.folder), e->sentence.settings_file);
     return !br_failed();
 }
 
@@ -48,7 +48,7 @@ bool embedder_open(embedder *e, const char *dir, const sentence_options *options
     if (!sentence_read(&e->sentence, dir, options) || !open_tokenizer(e, options->cased) ||
         !count_prompt(e))
         return false;
-    e->bert = pretrained_load("embed", e->sentence.folder, "BertModel", e->tokenizer, NULL);
+    e->bert = pretrained_load(e->sentence.folder, "BertModel", e->tokenizer, NULL);
     return e->bert != NULL;
 }
 
@@ -145,6 +145,8 @@ br_tensor *embedder_run(const embedder *e, const br_token_batch *batch)
 
 static bool check_tokens(const embedder *e, const br_token_batch *batch)
 {
+    if (!pretrained_check_ids("embed", e->tokenizer, batch->ids, e->bert->config.vocab_size))
+        return false;
     int64_t tokens = br_size(batch->ids, 1), max_tokens = e->bert->config.max_position_embeddings;
     if (!br_failed() && tokens > max_tokens)
         br_raise(BR_ERROR_ARGUMENT,

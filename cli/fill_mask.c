@@ -1,7 +1,8 @@
 /* cli/fill_mask.c - `brasa fill-mask --model DIR|--checkpoint FILE TEXT`: a BERT's predictions for
- * [MASK]. */
+ * its mask token. */
 #include "cli/cli.h"
 #include "cli/pretrained.h"
+#include "data/tokenizer_internal.h"
 #include "train/scratch_bert.h"
 
 #include <inttypes.h>
@@ -12,7 +13,8 @@ static const char help[] =
     "Usage: brasa fill-mask --model DIR [OPTION]... TEXT\n"
     "       brasa fill-mask --checkpoint FILE [OPTION]... TEXT\n"
     "\n"
-    "Prints the most likely tokens for each [MASK] of a text, with their probabilities.\n"
+    "Prints the most likely tokens for each mask of a text, with their probabilities. The mask is\n"
+    "the tokenizer's mask_token, usually [MASK].\n"
     "\n"
     "  -m, --model DIR  folder of a BERT as downloaded from the Hugging Face Hub: config.json,\n"
     "                   model.safetensors, and tokenizer.json or vocab.txt\n"
@@ -37,7 +39,7 @@ typedef struct request {
 
 static void show_json(int64_t mask, const char *token, int64_t id, double p)
 {
-    json_t *text = json_string(token);
+    json_t *text = token ? json_string(token) : NULL;
     printf("{\"mask\":%" PRId64 ",\"token\":", mask);
     if (text)
         json_dumpf(text, stdout, JSON_ENCODE_ANY);
@@ -53,6 +55,15 @@ typedef struct names {
     const br_vocab *words;
 } names;
 
+/* Returns a token, or NULL if the id has none: a model may have more rows than its tokenizer has
+ * tokens. */
+static const char *name_of(names t, int64_t id)
+{
+    if (t.words)
+        return br_vocab_word(t.words, id);
+    return id < t.tokenizer->size ? t.tokenizer->tokens[id] : NULL;
+}
+
 /* Prints the most likely tokens for mask number `mask`, given its logits [V]. */
 static void show(const request *r, names t, int64_t mask, br_tensor *logits)
 {
@@ -62,12 +73,16 @@ static void show(const request *r, names t, int64_t mask, br_tensor *logits)
         putchar('\n');
     for (int64_t i = 0; i < k && !br_failed(); i++) {
         int64_t id = (int64_t)br_at(ids, BR_DIMS(i));
-        const char *token =
-            t.words ? br_vocab_word(t.words, id) : br_tokenizer_token(t.tokenizer, id);
-        if (token && r->json)
-            show_json(mask, token, id, br_at(p, BR_DIMS(i)));
+        const char *token = name_of(t, id);
+        double probability = br_at(p, BR_DIMS(i));
+        if (br_failed())
+            return;
+        if (r->json)
+            show_json(mask, token, id, probability);
         else if (token)
-            printf("%6.4f  %s\n", br_at(p, BR_DIMS(i)), token);
+            printf("%6.4f  %s\n", probability, token);
+        else
+            printf("%6.4f  (id %" PRId64 ", without a token)\n", probability, id);
     }
 }
 
@@ -76,23 +91,29 @@ static void show(const request *r, names t, int64_t mask, br_tensor *logits)
 static void fill(const request *r, br_hf_bert_pretraining *bert, const br_tokenizer *t,
                  const char *text)
 {
+    int64_t mask = br_tokenizer_special_id(t, BR_TOKEN_MASK), n = 0;
+    if (mask < 0) {
+        br_raise(BR_ERROR_ARGUMENT, "fill-mask: the tokenizer of %s has no mask token", r->model);
+        return;
+    }
     br_tensor *ids = cli_encode(t, text), *logits = NULL;
-    int64_t mask = br_tokenizer_id(t, "[MASK]", -1), n = 0;
+    if (!ids || !pretrained_check_ids("fill-mask", t, ids, pretrained_rows(r->model)))
+        return;
     const int64_t *id = br_data_i64(ids);
     br_hf_bert_pretraining_forward(bert, ids, NULL, &logits, NULL);
     for (int64_t i = 0; i < br_size(ids, 1) && !br_failed(); i++)
         if (id[i] == mask)
             show(r, (names){ .tokenizer = t }, n++, br_select(br_select(logits, 0, 0), 0, i));
     if (n == 0)
-        br_raise(BR_ERROR_ARGUMENT, "fill-mask: the text has no [MASK]");
+        br_raise(BR_ERROR_ARGUMENT, "fill-mask: the text has no %s",
+                 br_printable(br_tokenizer_token(t, mask)));
 }
 
 static void fill_from_model(const request *r, const char *text)
 {
     br_tokenizer *tokenizer = cli_open_tokenizer(r->model, r->cased);
     br_auto_model_report report;
-    br_hf_bert_pretraining *bert =
-        pretrained_load("fill-mask", r->model, "BertForMaskedLM", tokenizer, &report);
+    br_hf_bert_pretraining *bert = pretrained_load(r->model, "BertForMaskedLM", tokenizer, &report);
     if (bert && report.missing > 0)
         br_raise(BR_ERROR_FORMAT,
                  "fill-mask: %s: the model has no weights for the masked-language-model head",

@@ -203,7 +203,8 @@ static br_tensor *encode(const request *r, const br_tokenizer *tokenizer)
     const br_encode_options *options =
         BR_OPTIONS(br_encode, .add_special_tokens = !r->no_special_tokens);
     if (!br_tokenizer_encode_batch(tokenizer, 1, &(br_text){ r->prompt, -1 }, NULL, options,
-                                   &batch))
+                                   &batch) ||
+        !pretrained_check_ids("generate", tokenizer, batch.ids, pretrained_rows(r->model)))
         return NULL;
     if (br_size(batch.ids, 1) > 0)
         return batch.ids;
@@ -237,8 +238,7 @@ static void generate(const request *r)
     const struct family *f =
         pretrained_family(r->model, families, N_FAMILIES, sizeof *families, "generate");
     br_tokenizer *tokenizer = f ? cli_open_tokenizer(r->model, false) : NULL;
-    void *model =
-        f ? pretrained_load("generate", r->model, f->base.class_name, tokenizer, NULL) : NULL;
+    void *model = f ? pretrained_load(r->model, f->base.class_name, tokenizer, NULL) : NULL;
     if (model)
         go_on(r, f, model, tokenizer);
     br_module_free(model);

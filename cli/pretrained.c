@@ -26,20 +26,43 @@ const void *pretrained_family(const char *dir, const void *families, int n, size
     return found;
 }
 
-/* Rejects a tokenizer with more tokens than the model has embeddings, because it belongs to another
- * model. A model may have more embeddings than the tokenizer has tokens. Special tokens that only
- * the tokenizer's class names, such as [MASK], do not count. */
-static bool check_tokenizer(const char *command, const char *dir, const br_tokenizer *tokenizer)
+int64_t pretrained_rows(const char *dir)
 {
     br_auto_config *config = br_auto_config_load(dir);
-    int64_t tokens = tokenizer->size - tokenizer->implied;
     int64_t rows = config ? br_auto_config_size(config, "vocab_size") : 0;
-    if (!br_failed() && tokens > rows)
-        br_raise(BR_ERROR_FORMAT,
-                 "%s: %s: the tokenizer has %" PRId64
-                 " tokens, but config.json's vocab_size is only %" PRId64,
-                 command, dir, tokens, rows);
     br_auto_config_free(config);
+    return rows;
+}
+
+/* Warns of a tokenizer with more tokens than the model has embeddings: it may belong to another
+ * model. A model may have more embeddings than the tokenizer has tokens. Special tokens that only
+ * the tokenizer's class names, such as [MASK], do not count. */
+static bool warn_of_tokens(const char *dir, const br_tokenizer *tokenizer)
+{
+    int64_t tokens = tokenizer->size - tokenizer->implied, rows = pretrained_rows(dir);
+    if (!br_failed() && tokens > rows)
+        fprintf(stderr,
+                "brasa: warning: %s: the tokenizer has %" PRId64
+                " tokens, but config.json's vocab_size is only %" PRId64
+                "; a text with one of the other tokens is an error\n",
+                br_printable(dir), tokens, rows);
+    return !br_failed();
+}
+
+bool pretrained_check_ids(const char *command, const br_tokenizer *tokenizer, const br_tensor *ids,
+                          int64_t rows)
+{
+    br_tensor *all = br_contiguous((br_tensor *)ids);
+    const int64_t *id = br_data_i64(all);
+    for (int64_t i = 0; id && i < br_numel(all); i++) {
+        if (id[i] < rows)
+            continue;
+        br_raise(BR_ERROR_FORMAT,
+                 "%s: the text has the token '%s' with id %" PRId64
+                 ", but config.json's vocab_size is only %" PRId64,
+                 command, br_printable(br_tokenizer_token(tokenizer, id[i])), id[i], rows);
+        break;
+    }
     return !br_failed();
 }
 
@@ -78,12 +101,12 @@ static void warn(const char *dir, const br_auto_model_report *report)
                 dir, br_printable(report->missing_names));
 }
 
-void *pretrained_load(const char *command, const char *dir, const char *class_name,
-                      const br_tokenizer *tokenizer, br_auto_model_report *report)
+void *pretrained_load(const char *dir, const char *class_name, const br_tokenizer *tokenizer,
+                      br_auto_model_report *report)
 {
     br_auto_model_report own = { 0 }, *r = report ? report : &own;
     *r = (br_auto_model_report){ 0 };
-    if (br_failed() || (tokenizer && !check_tokenizer(command, dir, tokenizer)))
+    if (br_failed() || (tokenizer && !warn_of_tokens(dir, tokenizer)))
         return NULL;
     void *model = br_auto_model_load(dir, BR_OPTIONS(br_auto_model, .class_name = class_name), r);
     if (model)

@@ -14,12 +14,17 @@ typedef struct model_family {
  * NULL with an error that names `command` if the model belongs to none of them. */
 const void *pretrained_family(const char *dir, const void *families, int n, size_t size,
                               const char *command);
-/* Loads the folder's model as the named class. Returns NULL with an error if loading fails, or if
- * the tokenizer (may be NULL) has more tokens than the model's vocabulary. Warns on stderr if the
+/* Loads the folder's model as the named class. Returns NULL with an error if loading fails. Warns
+ * on stderr if the tokenizer (may be NULL) has more tokens than the model's vocabulary, or if the
  * results may differ from those of transformers. `report` may be NULL; otherwise the caller frees
  * it with br_auto_model_report_clear(). */
-void *pretrained_load(const char *command, const char *dir, const char *class_name,
-                      const br_tokenizer *tokenizer, br_auto_model_report *report);
+void *pretrained_load(const char *dir, const char *class_name, const br_tokenizer *tokenizer,
+                      br_auto_model_report *report);
+/* Returns vocab_size of the folder's config.json; 0 with an error on failure. */
+int64_t pretrained_rows(const char *dir);
+/* Checks that all ids of a text are below `rows`. Otherwise the error names the token. */
+bool pretrained_check_ids(const char *command, const br_tokenizer *tokenizer, const br_tensor *ids,
+                          int64_t rows);
 /* Sets o's end-of-text ids from the configuration. The caller frees eos_token_ids. */
 bool pretrained_ends(const char *dir, br_generate_options *o);
 

@@ -54,10 +54,9 @@ static bool refuse_value(const side_file *f, const char *key, const json_t *valu
     return false;
 }
 
-/* Reads DIR/NAME, which must contain a value of this type. Returns true without a value if the file
- * does not exist and is not required. Call close_file() in any case. */
-static bool open_file(side_file *f, const char *dir, const char *name, json_type type,
-                      bool required)
+/* Reads DIR/NAME. Returns true without a value if the file does not exist and is not required. Call
+ * close_file() in any case. */
+static bool open_any_file(side_file *f, const char *dir, const char *name, bool required)
 {
     *f = (side_file){ .path = text_format("%s/%s", dir, name) };
     if (!f->path)
@@ -67,11 +66,21 @@ static bool open_file(side_file *f, const char *dir, const char *name, json_type
     /* tokenizer_config.json may contain integers of 31 digits. */
     bool reals = strcmp(name, "tokenizer_config.json") == 0;
     f->value = br__json_read_file(op, f->path, MAX_BYTES, reals);
-    if (!f->value)
-        return false;
-    return json_typeof(f->value) == type ||
+    return f->value;
+}
+
+static bool check_file_type(const side_file *f, json_type type)
+{
+    return !f->value || json_typeof(f->value) == type ||
            refuse_value(f, "the file's value", f->value,
                         type == JSON_ARRAY ? "a list" : "an object");
+}
+
+/* The same, but the file must contain a value of this type. */
+static bool open_file(side_file *f, const char *dir, const char *name, json_type type,
+                      bool required)
+{
+    return open_any_file(f, dir, name, required) && check_file_type(f, type);
 }
 
 static void close_file(side_file *f)
@@ -177,7 +186,7 @@ static bool read_flags(sentence *s, const side_file *f)
 /* Checks that the size of a token's hidden state, if both files have it, is the model's. */
 static bool check_size(const side_file *f, const char *key, const br_auto_config *config)
 {
-    json_t *value = get(f, key);
+    json_t *value = json_object_get(f->value, key);
     if (!value || !br_auto_config_has(config, "hidden_size"))
         return true;
     if (!json_is_integer(value))
@@ -197,8 +206,10 @@ static bool read_pooling(sentence *s, const char *folder, const sentence_options
     ok = ok && check_size(&f, "word_embedding_dimension", config) &&
          check_size(&f, "embedding_dimension", config) &&
          read_flag(&f, "include_prompt", &s->include_prompt);
+    if (json_is_null(json_object_get(f.value, "include_prompt")))
+        s->include_prompt = false;
     if (ok && !o->pooling) {
-        json_t *mode = get(&f, "pooling_mode");
+        json_t *mode = json_object_get(f.value, "pooling_mode");
         ok = mode ? read_modes(s, &f, mode) : read_flags(s, &f);
     }
     close_file(&f);
@@ -264,11 +275,36 @@ static bool read_truncation(sentence *s, const side_file *tokenizer)
            refuse_value(tokenizer, "truncation_side", value, "\"left\" or \"right\"");
 }
 
+/* Opens the file of the transformer module: the first of its possible names whose object is not
+ * empty. Such a file may also contain null. Call close_file() in any case. */
+static bool open_transformer_file(sentence *s, side_file *f)
+{
+    static const char *const names[] = {
+        "sentence_bert_config.json",       "sentence_roberta_config.json",
+        "sentence_distilbert_config.json", "sentence_camembert_config.json",
+        "sentence_albert_config.json",     "sentence_xlm-roberta_config.json",
+        "sentence_xlnet_config.json",
+    };
+    *f = (side_file){ 0 };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        close_file(f);
+        if (!open_any_file(f, s->folder, names[i], false))
+            return false;
+        if (!f->value || json_is_null(f->value))
+            continue;
+        if (!check_file_type(f, JSON_OBJECT))
+            return false;
+        s->settings_file = names[i];
+        if (json_object_size(f->value) > 0)
+            break;
+    }
+    return true;
+}
+
 static bool read_transformer(sentence *s, const sentence_options *o, const br_auto_config *config)
 {
     side_file f, tokenizer = { 0 };
-    bool ok = open_file(&f, s->folder, "sentence_bert_config.json", JSON_OBJECT, false) &&
-              read_flag(&f, "do_lower_case", &s->lower_case) &&
+    bool ok = open_transformer_file(s, &f) && read_flag(&f, "do_lower_case", &s->lower_case) &&
               open_file(&tokenizer, s->folder, "tokenizer_config.json", JSON_OBJECT, false) &&
               (o->max_length > 0 || read_length(s, &f, &tokenizer, config)) &&
               read_truncation(s, &tokenizer);
@@ -282,19 +318,19 @@ static bool read_transformer(sentence *s, const sentence_options *o, const br_au
 /* Sets the prompt that default_prompt_name names. */
 static bool choose_prompt(sentence *s, const side_file *f)
 {
-    json_t *name = get(f, "default_prompt_name"), *prompts = get(f, "prompts");
+    json_t *name = get(f, "default_prompt_name"), *prompts = json_object_get(f->value, "prompts");
+    if (prompts && !json_is_object(prompts))
+        return refuse_value(f, "prompts", prompts, "an object");
     if (!name)
         return true;
     if (!json_is_string(name))
         return refuse_value(f, "default_prompt_name", name, "a string");
-    if (prompts && !json_is_object(prompts))
-        return refuse_value(f, "prompts", prompts, "an object");
     const char *key = json_string_value(name);
     json_t *prompt = json_object_get(prompts, key);
     /* sentence-transformers gives every model these two prompts, which are empty by default. */
     bool optional = strcmp(key, "query") == 0 || strcmp(key, "document") == 0;
-    if (!prompt || (optional && json_is_null(prompt)))
-        return optional ||
+    if (!prompt || json_is_null(prompt))
+        return prompt || optional ||
                refuse_value(f, "default_prompt_name", name, "the name of one of the prompts");
     if (!json_is_string(prompt))
         return refuse(f, "the prompt \"%s\" is not a string", br_printable(key));

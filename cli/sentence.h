@@ -35,7 +35,9 @@ typedef struct sentence {
     int n_modes;
     sentence_pooling modes[SENTENCE_MAX_MODES]; /* their results are concatenated */
     bool normalize;                             /* to length 1 */
-    bool lower_case;     /* lower-case the text, whatever the tokenizer does */
+    bool lower_case; /* lower-case the text, whatever the tokenizer does */
+    const char
+        *settings_file;  /* of the transformer module: sentence_bert_config.json or the like */
     int64_t max_length;  /* truncate texts to this number of tokens; 0: do not truncate */
     bool truncate_left;  /* remove tokens from the beginning */
     char *prompt;        /* precedes each text; NULL: none */

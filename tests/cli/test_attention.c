@@ -65,14 +65,17 @@ Test(cli_attention, gpt2)
     }
 }
 
-/* A tokenizer with more tokens than the model has embeddings belongs to another model. */
+/* A tokenizer with more tokens than the model has embeddings is a warning, and an error if the text
+ * has one of the other tokens. */
 Test(cli_attention, tokenizer_of_another_model)
 {
     program_shell("mkdir $OUT/gpt2 && cp tests/models/gpt2/lm/* $OUT/gpt2 && "
                   "cp tests/data/bpe/tokenizer.json $OUT/gpt2");
-    program_check("attention -m $OUT/gpt2 '1+2' -o $OUT/no.html", 1,
-                  "/gpt2: the tokenizer has 316 tokens, but config.json's vocab_size is only 40");
+    program_check("attention -m $OUT/gpt2 'a' -o $OUT/no.html 2>&1", 1,
+                  "the text has the token 'a' with id 65, but config.json's vocab_size is only 40");
     program_shell("test ! -e $OUT/no.html");
+    program_check("attention -m $OUT/gpt2 '1+2' -o $OUT/yes.html 2>&1", 0,
+                  "/gpt2: the tokenizer has 316 tokens, but config.json's vocab_size is only 40");
 }
 
 /* The page has the tokens of both texts, that of the encoder and that of the decoder. */

@@ -88,8 +88,10 @@ Test(cli_embed, refused)
     program_check("embed -m $OUT/model -j -f $OUT/texts", 1, "text 1 is not UTF-8");
     program_check("embed -m $OUT/model -f $OUT/many", 1, "at most 100 texts, got 101");
     program_shell("seq 9 >>$OUT/model/vocab.txt");
-    program_check("embed -m $OUT/model a", 1,
+    program_check("embed -m $OUT/model a 2>&1", 0,
                   "the tokenizer has 49 tokens, but config.json's vocab_size is only 40");
+    program_check("embed -m $OUT/model 'a 9'", 1,
+                  "the text has the token '9' with id 48, but config.json's vocab_size is only 40");
     program_shell("sed -i '41,$d' $OUT/model/vocab.txt");
     program_shell("truncate -s 5000 $OUT/model/model.safetensors");
     program_check("embed -m $OUT/model a", 1, "model.safetensors: ");
@@ -261,11 +263,15 @@ Test(cli_embed, prompts)
     check_embeddings("", 0, 16, included);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[128];
-        snprintf(text, sizeof text, "{\"pooling_mode\": \"%s\", \"include_prompt\": false}",
-                 rows[i].mode);
+        /* null counts as false */
+        snprintf(text, sizeof text, "{\"pooling_mode\": \"%s\", \"include_prompt\": %s}",
+                 rows[i].mode, i % 2 ? "null" : "false");
         write_file("1_Pooling/config.json", text);
         check_embeddings("", 0, 16, rows[i].expected);
     }
+    write_file("config_sentence_transformers.json",
+               "{\"prompts\": {\"q\": null}, \"default_prompt_name\": \"q\"}");
+    check_embeddings("-p mean", 0, 16, modes[MEAN].expected);
     write_file("config_sentence_transformers.json",
                "{\"prompts\": {\"q\": \"a aaa: \"}, \"default_prompt_name\": null}");
     write_file("1_Pooling/config.json", "{\"include_prompt\": false}");
@@ -304,6 +310,33 @@ Test(cli_embed, truncation)
     write_file("sentence_bert_config.json", "{\"max_seq_length\": 512}");
     program_check("embed -m $OUT/model 'a a a a a a a a a a a a a'", 1,
                   "15 tokens, more than the model's limit of 12; --max-length 12 truncates it");
+}
+
+/* The first of the files that is not empty counts. */
+Test(cli_embed, older_names_of_the_settings)
+{
+    static const double four[2][3] = { { 1.8543850, -0.3413035, 0.4449418 },
+                                       { 1.7190676, 0.0460429, 0.5552539 } };
+    static const char *const names[] = { "roberta", "distilbert",  "camembert",
+                                         "albert",  "xlm-roberta", "xlnet" };
+    make_sentence_model(MODULES, "{}");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "sentence_%s_config.json", names[i]);
+        write_file(name, "{\"max_seq_length\": 4}");
+        check_embeddings("", 0, 16, four);
+        write_file(name, i % 2 ? "null" : "{}");
+        check_embeddings("", 0, 16, modes[MEAN].expected);
+    }
+    write_file("sentence_xlnet_config.json", "{\"max_seq_length\": 12}");
+    write_file("sentence_albert_config.json", "{\"max_seq_length\": 4}");
+    check_embeddings("", 0, 16, four);
+    write_file("sentence_bert_config.json", "{\"max_seq_length\": 12}");
+    check_embeddings("", 0, 16, modes[MEAN].expected);
+    write_file("sentence_bert_config.json", "{}");
+    write_file("sentence_albert_config.json", "[]");
+    program_check("embed -m $OUT/model a", 1,
+                  "sentence_albert_config.json: the file's value is [], must be an object");
 }
 
 /* do_lower_case makes a tokenizer that keeps the case lower-case its text. */
@@ -389,6 +422,12 @@ Test(cli_embed, bad_files)
           "config.json: include_prompt is 1, must be true or false" },
         { "1_Pooling/config.json", "{\"word_embedding_dimension\": 384}",
           "1_Pooling/config.json: word_embedding_dimension is 384, but hidden_size is 16 in " },
+        { "1_Pooling/config.json", "{\"word_embedding_dimension\": null}",
+          "config.json: word_embedding_dimension is null, must be an integer" },
+        { "1_Pooling/config.json", "{\"pooling_mode\": null}",
+          "config.json: pooling_mode is null, must be one of" },
+        { "config_sentence_transformers.json", "{\"prompts\": null}",
+          "prompts is null, must be an object" },
         { "1_Pooling/config.json", "{\"embedding_dimension\": 16.5}",
           "config.json: embedding_dimension is 16.5, must be an integer" },
         { "2_Normalize/config.json", "{\"module_input_name\": \"token_embeddings\"}",

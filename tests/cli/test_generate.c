@@ -79,6 +79,8 @@ Test(cli_generate, texts_of_t5)
     program_check("tokenize -t $OUT/t5/spiece.model 'a'", 0, "</s>\n");
     program_check("generate -m $OUT/t5 the 2>&1", 1,
                   "t5: the tokenizer has 800 tokens, but config.json's vocab_size is only 40");
+    program_check("generate -m $OUT/t5 the", 1,
+                  "with id 311, but config.json's vocab_size is only 40");
     program_check("generate -m tests/models/hf_bert/pretraining a 2>&1", 1,
                   "'brasa generate' does not support models of type bert");
 }
@@ -125,6 +127,42 @@ Test(cli_generate, masks_are_filled)
     program_shell("cp tests/models/hf_bert/classifier/* $OUT/model");
     program_check("fill-mask -m $OUT/model 'a [MASK]' 2>&1", 1,
                   "no weights for the masked-language-model head");
+}
+
+/* The mask is found by its role, and a model may have more rows than its tokenizer has tokens. */
+Test(cli_generate, mask_by_its_role)
+{
+    make_bert();
+    program_shell("printf '[PAD]\\n[UNK]\\n[CLS]\\n[SEP]\\n<mask>\\na\\n' >$OUT/model/vocab.txt && "
+                  "echo '{\"mask_token\": \"<mask>\"}' >$OUT/model/tokenizer_config.json && "
+                  "\"$BRASA\" fill-mask -m $OUT/model -k 99 'a <mask>' >$OUT/m && "
+                  "test $(wc -l <$OUT/m) = 40 && grep -q '(id 39, without a token)' $OUT/m && "
+                  "\"$BRASA\" fill-mask -m $OUT/model -k 99 -j 'a <mask>' >$OUT/m && "
+                  "grep -q '\"token\":null,\"id\":39,' $OUT/m");
+    program_check("fill-mask -m $OUT/model 'a [MASK]'", 1, "the text has no <mask>");
+    program_shell("echo '{\"mask_token\": null}' >$OUT/model/tokenizer_config.json");
+    program_check("fill-mask -m $OUT/model 'a [MASK]'", 1, "has no mask token");
+    program_shell("rm $OUT/model/tokenizer_config.json; "
+                  "(printf '[PAD]\\n[UNK]\\n[CLS]\\n[SEP]\\n'; seq 36) >$OUT/model/vocab.txt");
+    program_check(
+        "fill-mask -m $OUT/model '1 [MASK]'", 1,
+        "the text has the token '[MASK]' with id 40, but config.json's vocab_size is only "
+        "40");
+}
+
+/* A message names an option of the command, and none that only a function of the library has. */
+Test(cli_generate, options_in_messages)
+{
+    make_bert();
+    program_shell(
+        "echo '{\"tokenizer_class\": \"OtherTokenizer\"}' >$OUT/model/tokenizer_config.json");
+    program_check("tokenize --model $OUT/model a", 1, "OtherTokenizer', which is not supported");
+    program_shell(
+        "\"$BRASA\" tokenize --model $OUT/model a 2>$OUT/e; ! grep -q 'set the option' $OUT/e");
+    program_shell("rm $OUT/model/tokenizer_config.json $OUT/model/vocab.txt && "
+                  "cp tests/data/bpe/tokenizer.json $OUT/model");
+    program_check("tokenize --cased --model $OUT/model a", 1,
+                  "--cased does not apply to the tokenizer of tokenizer.json");
 }
 
 /* A trained run fills in masked words of its eleven sentences; the vocabulary comes from the
