@@ -53,7 +53,7 @@ static const struct {
     { "encoder_repetition_penalty", ONLY, "1" },
     { "encoder_no_repeat_ngram_size", ONLY, "0" },
     { "bad_words_ids", ONLY, "null" },
-    { "begin_suppress_tokens", ONLY, "null" },
+    { "begin_suppress_tokens", ONLY, "[]" },
     { "forced_bos_token_id", ONLY, "null" },
     { "forced_eos_token_id", ONLY, "null" },
     { "exponential_decay_length_penalty", ONLY, "null" },
@@ -210,13 +210,15 @@ static bool read_ids(const source *s, const char *key, bool single, int64_t *n, 
     *n = (int64_t)size;
     if (size > 0 && !list)
         return br__fail_file(BR_ERROR_MEMORY, op, s->path, "cannot allocate memory for %s", key);
-    bool ok = !found || one || json_is_array(found);
+    bool ok = !found || one || (json_is_array(found) && (size > 0 || !single));
     for (size_t i = 0; ok && i < size; i++) {
         json_t *id = one ? found : json_array_get(found, i);
         ok = json_is_integer(id);
         list[i] = json_integer_value(id);
     }
-    return ok || refuse(s, key, "null%s or a list of integers", single ? ", an integer" : "");
+    return ok || refuse(s, key, "null%s",
+                        single ? ", an integer or a list of integers that is not empty"
+                               : " or a list of integers");
 }
 
 /* Compares a value with one of our table. Numbers are equal if their values are: 1 and 1.0. */

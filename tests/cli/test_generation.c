@@ -118,6 +118,8 @@ Test(cli_generation, bad_values)
         { "{\"do_sample\": true, \"min_p\": 2}", "min_p is 2, must be" },
         { "{\"eos_token_id\": \"</s>\"}",
           "eos_token_id is \"</s>\", must be null, an integer or a list of integers" },
+        { "{\"eos_token_id\": []}", "eos_token_id is [], must be null, an integer or a list of "
+                                    "integers that is not empty" },
         { "{\"eos_token_id\": [1, null]}", "eos_token_id is [1,null], must be" },
         { "{\"suppress_tokens\": 3}", "suppress_tokens is 3, must be null or a list of integers" },
         { "{\"decoder_start_token_id\": []}", "decoder_start_token_id is [], must be" },
