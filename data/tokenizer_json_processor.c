@@ -15,13 +15,15 @@ typedef struct reader {
 
 /* ---- Templates ------------------------------------------------------------------------------- */
 
-/* Checks that a special token has the id that the vocabulary gives it. */
+/* Checks that a special token has the id that the vocabulary gives it. Only the id counts if the
+ * vocabulary lacks the name: transformers writes "None" for a token that is null. */
 static bool check_token(const reader *r, const char *name, int64_t id)
 {
-    return id == br__word_id(&r->t->all, name, strlen(name)) ||
+    int64_t known = br__word_id(&r->t->all, name, strlen(name));
+    return id == known || (known < 0 && id < r->t->size) ||
            br__tokenizer_refuse(r->path,
                                 "post_processor: special token '%s' has id %" PRId64
-                                ", but another id in the vocabulary",
+                                ", which is not its id in the vocabulary",
                                 br_printable(name), id);
 }
 

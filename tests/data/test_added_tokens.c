@@ -225,7 +225,7 @@ Test(added_tokens, processors)
         { JSON("", TWO("3", LEVEL)), "post_processor is without a type" },
         { JSON("", "{\"type\":\"BertProcessing\"}"), "post_processor.cls is not a token and" },
         { JSON("", "{\"type\":\"BertProcessing\",\"cls\":[\"[CLS]\",1],\"sep\":[\"[SEP]\",1]}"),
-          "'[SEP]' has id 1, but another id in the vocabulary" },
+          "'[SEP]' has id 1, which is not its id in the vocabulary" },
         { JSON("", "{\"type\":\"ByteLevel\",\"trim_offsets\":1}"),
           "trim_offsets is not a boolean" },
     };

@@ -214,6 +214,18 @@ Test(tokenizer_json, templates_of_pairs)
     br_tokenizer_free(t);
 }
 
+/* transformers writes a template like this if cls_token is null. */
+Test(tokenizer_json, special_token_without_a_name)
+{
+    check_text(BERT "\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"None\",2],"
+                    "\"sep\":[\"[SEP]\",5]},",
+               WORDS, "a", "2 1 5 | 0 0 0");
+    check_fails(load(BERT "\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"None\",7],"
+                          "\"sep\":[\"[SEP]\",5]},",
+                     WORDS),
+                "special token 'None' has id 7, which is not its id in the vocabulary");
+}
+
 /* ---- The unknown token ----------------------------------------------------------------------- */
 
 static void check_unknown(const char *parts, const char *model, const char *message)

@@ -45,8 +45,8 @@ class Refusal(Exception):
 EPSILON = 2.0 ** -23  # of f32
 # Refusals of folders that transformers accepts. These are parts of the messages.
 DOCUMENTED = [
-    "sentence_bert_config.json: do_lower_case is true, but this is supported only for WordPiece",  # docs/auto_model.md
-    "; set the option ignore_added_tokens to override it",  # ids that differ from tokenizer.json's: docs/tokenizer.md
+    "_config.json: do_lower_case is true, but this is supported only for WordPiece",  # docs/auto_model.md
+    ", but with tokenizer.json it gets id ",  # ids that differ from tokenizer.json's: docs/tokenizer.md
 ]
 NO_CHUNKS = {"chunk_size_feed_forward": 0}  # other sizes must divide the length, and do not change results
 NO_CACHE = {"use_cache": False}  # transformers' cache is too small for a T5 whose decoder has more layers than its encoder

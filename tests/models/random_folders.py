@@ -235,7 +235,7 @@ def pooling(rng, width):
     else:
         result["pooling_mode"] = chosen[0] if len(chosen) == 1 else chosen
     if rng.random() < 0.5:
-        result["include_prompt"] = False
+        result["include_prompt"] = rng.choice([False, None])
     return result
 
 
@@ -248,10 +248,13 @@ def write_sentence(rng, folder, width):
     limits = {"max_seq_length": rng.randint(5, 60), "do_lower_case": True}
     chosen = {key: value for key, value in limits.items() if rng.random() < 0.4}
     if chosen or rng.random() < 0.3:
-        files[(sub + "/" if sub else "") + "sentence_bert_config.json"] = chosen
+        kin = rng.choice(["bert", "bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"])
+        files[(sub + "/" if sub else "") + f"sentence_{kin}_config.json"] = chosen
+        if kin != "bert" and rng.random() < 0.3:
+            files[(sub + "/" if sub else "") + "sentence_bert_config.json"] = {}
     if rng.random() < 0.5:
         files["config_sentence_transformers.json"] = {
-            "prompts": {"query": "the re ", "q": random_text(rng)[:8]}, "default_prompt_name": rng.choice(["query", "q", None]),
+            "prompts": {"query": rng.choice(["the re ", None]), "q": random_text(rng)[:8]}, "default_prompt_name": rng.choice(["query", "q", None]),
             "similarity_fn_name": "dot", "__version__": {"sentence_transformers": "2.2.0"}}
     for name, content in files.items():
         path = folder.path / name
