@@ -16,6 +16,7 @@ typedef struct clipping {
     br_span *spans;
     double *partial; /* of each piece */
     double order;    /* of the norm, as in torch.linalg.vector_norm */
+    double unit;     /* elements are divided by this before their powers are added */
     double scale;
     double limits[2]; /* of br_clip_grad_value_() */
 } clipping;
@@ -61,7 +62,7 @@ static void fold_piece(void *context, int64_t piece, int64_t item, int64_t from,
     const br_tensor *t = c->dense[item];
     const br_kernels *kernels = br__kernels(t->dtype == BR_F64);
     const void *values = br__element(t, from);
-    if (c->order == 2 || c->order == (double)INFINITY) {
+    if (c->unit == 1 && (c->order == 2 || c->order == (double)INFINITY)) {
         c->partial[piece] =
             (c->order == 2 ? kernels->sum_squares : kernels->max_abs)(count, values);
         return;
@@ -69,7 +70,7 @@ static void fold_piece(void *context, int64_t piece, int64_t item, int64_t from,
     double total = neutral(c);
     for (int64_t i = 0; i < count; i++) {
         double x = t->dtype == BR_F64 ? ((const double *)values)[i] : ((const float *)values)[i];
-        fold(c, &total, term(x, c->order));
+        fold(c, &total, term(x / c->unit, c->order));
     }
     c->partial[piece] = total;
 }
@@ -84,14 +85,28 @@ static double norm_of(const clipping *c, int64_t item)
     return root(c, total);
 }
 
-/* Returns the norm of the tensors' norms, 0 if there are none. */
-static double total_norm(clipping *c, bool error_if_nonfinite)
+static double norm_in_units(clipping *c, double order, double unit)
 {
+    c->order = order;
+    c->unit = unit;
     double total = c->n > 0 ? neutral(c) : 0;
     br__for_each_span(c->n, c->spans, fold_piece, c);
     for (int64_t i = 0; i < c->n; i++)
         fold(c, &total, term(norm_of(c, i), c->order));
-    double norm = root(c, total);
+    return root(c, total);
+}
+
+/* Returns the norm of the tensors' norms, 0 if there are none. If powers in double overflow or
+ * underflow, as the squares of f64 numbers beyond 1e154 do, the largest element is the unit. */
+static double total_norm(clipping *c, bool error_if_nonfinite)
+{
+    double order = c->order, norm = norm_in_units(c, order, 1);
+    if (order > 0 && !isinf(order) && (isinf(norm) || norm < 1e-150)) {
+        double largest = norm_in_units(c, (double)INFINITY, 1);
+        if (largest > 0 && !isinf(largest))
+            norm = largest * norm_in_units(c, order, largest);
+        c->order = order;
+    }
     if (error_if_nonfinite && !isfinite(norm))
         br_fail(BR_ERROR_ARGUMENT, c->op,
                 "the total norm of the gradients is %g (norm_type %g): a gradient is not finite; "

@@ -10,6 +10,7 @@
 #define BR_KERNELS_DROPOUT_H
 
 #include "ops/kernels/gemm/gemm_pack.h"
+#include "ops/kernels/math.h"
 
 #include <stdint.h>
 
@@ -29,8 +30,13 @@ enum { LANE_BITS = 8 * sizeof(lane_bits) };
 #    define LANES_BITS ALL_BITS(0)
 #endif
 
-/* y = x * scale, or x * 0 for dropped elements: a dropped NaN stays NaN, and a dropped negative
- * number becomes -0, as in PyTorch. */
+/* Returns x * scale, or 0 if the element is dropped, with the sign of x, as in PyTorch. PyTorch
+ * multiplies by 0, which gives NaN for infinity and NaN; here a dropped element is left out. */
+ALWAYS_INLINE real kept_or_zero(real x, real scale, bool kept)
+{
+    return kept ? x * scale : REAL(copysign)(0, x);
+}
+
 static void dropout_kernel(int64_t n, const br_dropout_work *d, const void *x_data, void *y_data)
 {
     static const lane_bits bit[LANE_BITS] = { LANES_BITS };
@@ -44,10 +50,11 @@ static void dropout_kernel(int64_t n, const br_dropout_work *d, const void *x_da
         /* A word of f32 elements takes two lines. These are read four words later. */
         __builtin_prefetch(x + 8 * LINE);
         __builtin_prefetch(x + 9 * LINE);
-        FOR_VECTORS(real, k, LANE_BITS, y[k] = x[k] * (word & bit[k] ? scale : 0);)
+        FOR_VECTORS(real, k, LANE_BITS, y[k] = kept_or_zero(x[k], scale, word & bit[k]);)
     }
     for (; i < n; i++)
-        ((real *)y_data)[i] = ((const real *)x_data)[i] * (bits[i / 64] >> i % 64 & 1 ? scale : 0);
+        ((real *)y_data)[i] =
+            kept_or_zero(((const real *)x_data)[i], scale, bits[i / 64] >> i % 64 & 1);
 }
 
 /* ---- Counter-based generator ----------------------------------------------------------------- */

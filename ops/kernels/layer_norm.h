@@ -43,12 +43,12 @@ static double squares_of_row(const real *x, int64_t n, real mean)
 static double mean_of_row(const real *x, int64_t n)
 {
     double sum = sum_of_row(x, n);
-    if (!(fabs(sum) < INFINITY)) {
-        sum = 0;
-        for (int64_t i = 0; i < n; i++)
-            sum += (double)x[i];
-    }
-    return sum / (double)n;
+    if (fabs(sum) < INFINITY)
+        return sum / (double)n;
+    double mean = 0;
+    for (int64_t i = 0; i < n; i++)
+        mean += (double)x[i] / (double)n;
+    return mean;
 }
 
 static double deviations_of_row(const real *x, int64_t n, real mean)
@@ -60,6 +60,23 @@ static double deviations_of_row(const real *x, int64_t n, real mean)
             sum += ((double)x[i] - (double)mean) * ((double)x[i] - (double)mean);
     }
     return sum;
+}
+
+/* Returns 1 / sqrt(variance + eps). If squares overflow even in double, the deviations are divided
+ * by the largest one. */
+static double rstd_of_row(const real *x, int64_t n, real mean, double eps)
+{
+    double sum = deviations_of_row(x, n, mean), largest = 0;
+    if (sum < INFINITY)
+        return 1 / sqrt(sum / (double)n + eps);
+    for (int64_t i = 0; i < n; i++)
+        largest = fmax(largest, fabs((double)x[i] - (double)mean));
+    sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double part = ((double)x[i] - (double)mean) / largest;
+        sum += part * part;
+    }
+    return 1 / sqrt(sum / (double)n + eps / largest / largest) / largest;
 }
 
 /* The weight or the bias: an array, or one value for all elements. */
@@ -90,7 +107,7 @@ static void layer_norm_row(const br_layer_norm_work *w, const parameter *of_weig
     const real *restrict x = (const real *)w->x + row * n;
     real *restrict y = (real *)w->y + row * n;
     real mean = w->mean ? (real)mean_of_row(x, n) : 0;
-    real rstd = (real)(1 / sqrt(deviations_of_row(x, n, mean) / (double)n + w->eps));
+    real rstd = (real)rstd_of_row(x, n, mean, w->eps);
     if (w->mean)
         ((real *)w->mean)[row] = mean;
     ((real *)w->rstd)[row] = rstd;

@@ -101,6 +101,8 @@ static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     br_tensor *x = br_saved(node, X), *weight = br_saved(node, WEIGHT);
     int64_t dims[BR_MAX_DIMS];
     unsigned bits = 0;
+    if (br_failed())
+        return;
     for (int i = 0; i < s->ndims; i++) {
         dims[i] = i - s->ndims;
         bits |= 1u << (br_ndim(x) + dims[i]);

@@ -119,12 +119,12 @@ br_tensor *br_f_dropout(br_tensor *x, double p, bool training)
         return br_fail(BR_ERROR_ARGUMENT, "dropout", "p is %g, must be in 0 .. 1", p);
     if (!training || p == 0 || x->numel == 0)
         return x;
-    if (p == 1)
-        return br_mul_scalar(x, 0);
-    settings s = { .scale = br__dropout_scale(x->dtype, p) };
+    /* With p = 1 no random numbers are generated, as in PyTorch. */
+    settings s = { .scale = p == 1 ? 0 : br__dropout_scale(x->dtype, p) };
     br__memory_order(x, s.order);
     br_scope *scope = br_scope_begin();
-    br_tensor *bits = br__dropout_bits("dropout", x->numel, p);
+    br_tensor *bits = p == 1 ? br_zeros(BR_SHAPE((x->numel + 63) / 64 + 1), BR_I64)
+                             : br__dropout_bits("dropout", x->numel, p);
     br_tensor *y = bits ? br_scope_return(scope, dropped(x, bits, &s)) : NULL;
     br_scope_end(scope);
     return y;

@@ -143,7 +143,15 @@ static br_tensor *products_excluding(br_tensor *x, br_tensor *dy, const scan_par
     return br_reshape(dx, br_ndim(x), br_sizes(x));
 }
 
-/* dx_k = (sum over i >= k of dy_i y_i) / x_k. */
+/* Returns (sum over i >= k of dy_i y_i) / x_k for each k. The products y are computed if they are
+ * NULL. */
+static br_tensor *quotients(br_tensor *x, br_tensor *y, br_tensor *dy, const scan_params *c)
+{
+    if (!y)
+        y = cumprod(x, c->dim, c->reverse);
+    return br_div(cumsum(br_mul(dy, y), c->dim, !c->reverse), x);
+}
+
 static void cumprod_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const scan_params *c = br_params(node);
@@ -154,8 +162,10 @@ static void cumprod_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         dx[0] = dy;
     else if (has_zero(x))
         dx[0] = products_excluding(x, dy, c);
+    else if (br_dtype_of(x) == BR_F32 && !br__in_range(y)) /* y / x may be an ordinary number */
+        dx[0] = br_to(quotients(br_to(x, BR_F64), NULL, br_to(dy, BR_F64), c), BR_F32);
     else
-        dx[0] = br_div(cumsum(br_mul(dy, y), c->dim, !c->reverse), x);
+        dx[0] = quotients(x, y, dy, c);
 }
 
 static br_tensor *cumprod(br_tensor *x, int64_t dim, bool reverse)

@@ -1,7 +1,9 @@
 /* ops/reduce/sum_mean.c - sum, mean, all and any, and helpers shared by the reductions. */
 #include "ops/reduce/reduce_internal.h"
+#include "ops/scaling.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 /* ---- Dimensions ------------------------------------------------------------------------------ */
 
@@ -136,6 +138,18 @@ static void mean_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op mean_op = { "mean", mean_backward, false };
 
+/* Computes means in f64 again if a sum has overflowed: divides by a power of two first, which is at
+ * least the number of elements. Sums of f32 are doubles, which do not overflow. */
+static bool mean_of_large(br_tensor *y, br_tensor *x, unsigned bits, double count)
+{
+    double scale = exp2(ceil(log2(count)));
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *small = br_div_scalar(x, scale);
+    bool done = small && sum_into("mean", y, small, bits, count) && br_mul_scalar_(y, scale);
+    br_scope_end(scope);
+    return done;
+}
+
 br_tensor *br_mean_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim)
 {
     BR_OP("mean");
@@ -145,6 +159,8 @@ br_tensor *br_mean_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdi
     double count = (double)br__reduced_count(x->ndim, x->sizes, bits);
     br_tensor *y =
         sum_into("mean", br__reduced("mean", x, bits, keepdim, x->dtype), x, bits, count);
+    if (y && x->dtype == BR_F64 && !br__finite(y) && !mean_of_large(y, x, bits, count))
+        return NULL;
     br_record(&mean_op, y, BR_INPUTS(x), &bits, sizeof bits);
     return y;
 }

@@ -3,6 +3,8 @@
  * values are exact, to the digits that are written. */
 #include "tests/ops/values.h"
 
+#include <brasa/optim.h>
+
 TestSuite(extremes, .init = check_begin, .fini = check_end);
 
 enum { MOST = 6 };
@@ -51,6 +53,7 @@ FUNCTION(distance, br_pairwise_distance(x, other, 2, 0, false))
 FUNCTION(kl_div, br_kl_div(x, other, BR_REDUCTION_SUM, false))
 FUNCTION(pow_of, br_pow(x, other))
 FUNCTION(mean_of, br_mean(x))
+FUNCTION(cumprod, br_cumprod(x, 0))
 
 /* Cases of the losses: `other` has the weights of the classes or the target. */
 static br_tensor *two_rows(br_tensor *x)
@@ -124,6 +127,9 @@ static const example examples[] = {
     { "pairwise_distance", distance, BR_F32, N(3e25, 4e25), N(0, 0), N(5e25), N(.6, .8), N(-.6, -.8) },
     { "pow", pow_of, BR_F32, N(0x1p-133), N(1e-30), N(1), N(1.08890357e10), N(-92.1885751) },
     { "mean", mean_of, BR_F32, N(3e38, 3e38, 3e38), NONE, N(3e38), N(.333333333, .333333333, .333333333), NONE },
+    { "mean", mean_of, BR_F64, N(1e308, 1e308, -5e307), NONE, N(5e307), N(.333333333, .333333333, .333333333), NONE },
+    { "cumprod", cumprod, BR_F32, N(1e20, 1e20, 1e-20, 1e-20), NONE, N(1e20, INFINITY, 1e20, 1), N(4e20, 4e20, INFINITY, 1.6e21), NONE },
+    { "layer_norm", layer_norm, BR_F64, N(1e200, 2e200, 3e200), NONE, N(-1.22474487, 0, 1.22474487), N(4.08248290e-201, -8.16496581e-201, 4.08248290e-201), NONE },
     { "nll_loss", nll, BR_F32, N(-INFINITY, -.5, -.25, -1.5), NONE, N(1.5), N(0, 0, 0, -1), NONE },
     { "nll_loss, weights", nll_weighted, BR_F32, N(-INFINITY, -.5, -.25, -1.5), N(0, 2), N(1.5), N(0, 0, 0, -1), NONE },
     { "cross_entropy, weights", ce_weighted, BR_F32, N(-INFINITY, -.5, .5, .5), N(0, 2), N(.693147181), N(0, 0, .5, -.5), NONE },
@@ -183,6 +189,20 @@ Test(extremes, results_and_gradients_are_exact)
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         check_example(&examples[i], false);
         check_example(&examples[i], true);
+    }
+}
+
+/* The squares of the gradients overflow, or are 0, even in f64. */
+Test(extremes, total_norms)
+{
+    const double sizes[] = { 1e200, 1e-200 };
+    for (int i = 0; i < 2; i++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x = br_from_f64(BR_SHAPE(2), (double[]){ 3 * sizes[i], -4 * sizes[i] });
+        double norm = br_get_total_norm(1, &x, 2, true);
+        check_ok();
+        cr_expect(fabs(norm / sizes[i] - 5) <= 1e-14, "%g", norm);
+        br_scope_end(scope);
     }
 }
 

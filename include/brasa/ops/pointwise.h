@@ -201,7 +201,8 @@ BR_API bool br_allclose(br_tensor *a, br_tensor *b, double rtol, double atol);
 /* ---- Dropout (ops/pointwise/dropout.c): f32, f64 --------------------------------------------- */
 
 /* If `training`, sets each element to 0 with probability p, 0 <= p <= 1, and multiplies the others
- * by 1 / (1 - p); otherwise returns x itself. Uses this thread's random number generator. */
+ * by 1 / (1 - p); otherwise returns x itself. An element is left out even if it is infinite or NaN,
+ * where PyTorch gives NaN. Uses this thread's random number generator. */
 BR_API br_tensor *br_f_dropout(br_tensor *x, double p, bool training);
 
 #ifdef __cplusplus
