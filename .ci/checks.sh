@@ -339,6 +339,14 @@ with_packages() {
     fi
 }
 
+# announce_packages: says what the checks will install with pip, unless that was installed before.
+announce_packages() {
+    if [ $list = no ] && [ -z "${BRASA_TORCH_PYTHON-}" ] && [ ! -e .venv-torch/done ]; then
+        say "Checks that need PyTorch and transformers install them into .venv-torch, about 6 GB; to use a Python that" \
+            "has them, set BRASA_TORCH_PYTHON to its path"
+    fi
+}
+
 # Reads the event files of a resumed run with TensorBoard.
 tensorboard() {
     built gcc
@@ -469,6 +477,8 @@ test_checks() {
     documents
     check "forked ranks, 1 to 4" with_ranks gcc forked
     check "./run" tests/setup/test_run
+    check "./test" tests/setup/test_test
+    check "benchmarks/compare" tests/setup/test_compare
     check "library from Python's ctypes" with_build gcc tests/ctypes/drive.py build/libbrasa.so
     check "calls with NULL and with empty tensors" with_build gcc tests/ctypes/bad_calls.py build/libbrasa.so
     check "calls with ended handles" with_build gcc tests/ctypes/ended_handles.py build/libbrasa.so

@@ -94,10 +94,15 @@ failed=0
 list=no
 only='*'
 
-# read_options [--list] [--only PATTERN]: reads the options of ./test, .ci/run and .ci/full.
+# read_options [--help] [--list] [--only PATTERN]: reads the options of ./test, .ci/run and .ci/full. Help is the comment
+# at the beginning of the script.
 read_options() {
     while [ $# != 0 ]; do
         case $1 in
+        -h | --help)
+            sed -n '2,/^set /s/^# \{0,1\}//p' "$0"
+            exit 0
+            ;;
         --list)
             list=yes
             ;;
@@ -110,7 +115,7 @@ read_options() {
             shift
             ;;
         *)
-            echo "Unknown option '$1'. Options are --list and --only PATTERN." >&2
+            echo "Unknown option '$1'. Options are --help, --list and --only PATTERN." >&2
             exit 2
             ;;
         esac
