@@ -75,7 +75,13 @@ static void *copy_options(const br_optim_kind *kind, const void *given, const vo
 br_optim *br_optim_new(const br_optim_kind *kind, const br_named_list *parameters,
                        const void *options)
 {
-    br_optim *optim = br_failed() || !good_kind(kind) ? NULL : BR_NEW(br_optim);
+    if (br_failed() || !good_kind(kind) || (parameters && !BR_LIVE("optim_new", parameters)))
+        return NULL;
+    if (parameters && parameters->count == 0)
+        return br_fail(BR_ERROR_ARGUMENT, kind->name,
+                       "the list of parameters is empty: pass parameters, or NULL to add them with "
+                       "br_optim_add_group()");
+    br_optim *optim = BR_NEW(br_optim);
     if (!optim)
         return NULL;
     optim->kind = kind;
@@ -95,7 +101,12 @@ br_optim *br_optim_for(const br_optim_kind *kind, br_module *module, const void 
     if (br_failed() || !good_kind(kind))
         return NULL;
     br_named_list *parameters = br__collect(kind->name, module, 0);
-    br_optim *optim = parameters ? br_optim_new(kind, parameters, options) : NULL;
+    if (parameters && parameters->count == 0)
+        br_fail(BR_ERROR_ARGUMENT, kind->name,
+                "module %s has no parameters: its constructor must register each parameter with "
+                "br_parameter() and each module with br_child()",
+                br_module_class(module));
+    br_optim *optim = br_failed() ? NULL : br_optim_new(kind, parameters, options);
     br_named_list_free(parameters);
     return optim;
 }

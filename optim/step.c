@@ -258,6 +258,12 @@ bool br_optim_step(br_optim *optim)
 {
     if (!br__required("optim_step", "optim", optim))
         return false;
+    if (optim->n_groups == 0) {
+        br_fail(BR_ERROR_STATE, "optim_step",
+                "the %s optimizer has no parameters: add them with br_optim_add_group()",
+                optim->kind->name);
+        return false;
+    }
     watch_growth(optim);
     BR_EVENT(br__thread.events->optimizer(optim->kind->name));
     br_scope *scope = br_scope_begin();

@@ -109,8 +109,9 @@ typedef struct br_muon_options {
 BR_API br_muon_options br_muon_defaults(void);
 
 /* Creates Adam, Kingma and Ba, 2015, with eps and L2 weight decay as in PyTorch. `parameters`
- * becomes the first group, and the list may be freed afterwards; if it is NULL, the optimizer has
- * no groups yet. `options` may be NULL. The same holds for the functions below. */
+ * becomes the first group, and the list may be freed afterwards. An empty list is an error; if it
+ * is NULL, groups must be added before the first step. `options` may be NULL. The same holds for
+ * the functions below. */
 BR_API br_optim *br_adam_new(const br_named_list *parameters, const br_adam_options *options);
 /* Creates stochastic gradient descent with momentum as in PyTorch. */
 BR_API br_optim *br_sgd_new(const br_named_list *parameters, const br_sgd_options *options);

@@ -93,6 +93,24 @@ Test(optim, groups_have_their_own_options)
     br_module_free(s);
 }
 
+/* As in PyTorch, an optimizer must be made with parameters, but a group may be empty. */
+Test(optim, an_optimizer_without_parameters_is_an_error)
+{
+    br_named_list *none = br_named_list_new();
+    br_sequential *empty = br_sequential_new(0, NULL);
+    check_fails(br_adam_new(none, NULL), "adam: the list of parameters is empty: pass parameters");
+    check_fails(br_sgd_new(none, NULL), "sgd: the list of parameters is empty");
+    check_fails(br_sgd(br_base(empty), NULL), "sgd: module Sequential has no parameters: its");
+    check_fails(br_muon(br_base(empty), NULL), "muon: module Sequential has no parameters");
+    br_optim *optim = br_adam_new(NULL, NULL);
+    check_fails(br_optim_step(optim), "optim_step: the adam optimizer has no parameters: add");
+    cr_assert_eq(br_optim_add_group(optim, none, NULL), 0);
+    cr_assert(br_optim_step(optim), "%s", br_error_message());
+    br_optim_free(optim);
+    br_module_free(empty);
+    br_named_list_free(none);
+}
+
 Test(optim, a_parameter_can_be_in_only_one_group)
 {
     br_sequential *s = model_new();
@@ -100,7 +118,6 @@ Test(optim, a_parameter_can_be_in_only_one_group)
     br_optim *optim = br_adam_new(NULL, NULL);
     cr_assert_eq(br_optim_num_groups(optim), 0);
     cr_assert_eq(br_optim_get_lr(optim, -1), 1e-3);
-    cr_assert(br_optim_step(optim));
     cr_assert_eq(br_optim_add_group(optim, all, NULL), 0);
     cr_assert_eq(br_optim_add_group(optim, all, NULL), -1);
     cr_assert_str_eq(br_error_message(),
