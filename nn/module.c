@@ -83,7 +83,11 @@ static br_module *make(size_t size, const char *class_name)
         return NULL;
     }
     *state = (br_module_state){
-        .module = module, .class_name = name, .training = true, .incomplete = failed_before
+        .module = module,
+        .size = size,
+        .class_name = name,
+        .training = true,
+        .incomplete = failed_before,
     };
     module->state = state;
     if (br__debug)

@@ -118,6 +118,7 @@ br_named_list *br_named_list_filter(const br_named_list *all, int n_globs, const
 
 typedef struct collector {
     br_named_list *list;
+    const char *op;
     br__text path; /* of the module being visited, with a dot at its end unless it is empty */
     int what;
 } collector;
@@ -147,8 +148,10 @@ static bool collect_entries(collector *c, const br_module_state *state, br_entry
     return true;
 }
 
-static bool collect_tree(collector *c, const br_module_state *state)
+static bool collect_tree(collector *c, br_module_state *state)
 {
+    if (__builtin_expect(br__debug, 0))
+        br__check_fields(c->op, state);
     if (!(c->what & BR_COLLECT_NO_PARAMETERS) && !collect_entries(c, state, BR_ENTRY_PARAMETER))
         return false;
     if ((c->what & BR_COLLECT_BUFFERS) && !collect_entries(c, state, BR_ENTRY_BUFFER))
@@ -169,7 +172,7 @@ br_named_list *br__collect(const char *op, br_module *module, int what)
 {
     if (br_failed() || !br_module_is_usable(op, module))
         return NULL;
-    collector c = { .list = br__named_list_new(false), .what = what };
+    collector c = { .list = br__named_list_new(false), .op = op, .what = what };
     bool ok = c.list && collect_tree(&c, module->state);
     br_free(c.path.data);
     if (ok)

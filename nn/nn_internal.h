@@ -47,6 +47,8 @@ struct br_module_state {
     br_parametrized *parametrized;
     void (*destroy)(void *self);
     bool training;
+    size_t size;            /* of the struct */
+    bool fields_checked;    /* in debug mode: see br__check_fields() */
     bool checkpointed;      /* forward is run as an activation checkpoint */
     br_module_token *token; /* owned; NULL until a graph needs it */
     bool incomplete;        /* a part could not be created, so forward fails */
@@ -60,6 +62,10 @@ br_module *br__token_module(const br_module_token *token);
 void br__token_release(br_module_token *token);
 /* Called when the module is freed. */
 void br__token_end(br_module_state *state);
+
+/* In debug mode, warns once of each tensor and module in the module's struct that was not
+ * registered (check_fields.c). */
+void br__check_fields(const char *op, br_module_state *state);
 
 /* Returns true if self is a module, other than a dead one (module.c). In debug mode, sets an error
  * if the handle was freed or is not a module. */

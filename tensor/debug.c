@@ -21,9 +21,8 @@
 
 enum {
     QUARANTINE_SIZE = 1 << 16, /* ended handles of a kind that are remembered */
-    FRAMES = 6,      /* frames in a record: the library's function first, then its callers */
-    DEPTH = 32,      /* frames that are searched for the outermost one of the library */
-    PLACE_SIZE = 256 /* size of the text of a call stack */
+    FRAMES = 6, /* frames in a record: the library's function first, then its callers */
+    DEPTH = 32  /* frames that are searched for the outermost one of the library */
 };
 
 typedef struct stack {
@@ -110,7 +109,7 @@ static size_t append(char *text, size_t n, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int more = n < PLACE_SIZE ? vsnprintf(text + n, PLACE_SIZE - n, format, args) : 0;
+    int more = n < BR_DEBUG_PLACE ? vsnprintf(text + n, BR_DEBUG_PLACE - n, format, args) : 0;
     va_end(args);
     return n + (more > 0 ? (size_t)more : 0);
 }
@@ -293,7 +292,7 @@ static void write_what(record *r)
 
 static void refuse_wrong_kind(const char *op, const char *name, br_handle kind, record *r)
 {
-    char made[PLACE_SIZE];
+    char made[BR_DEBUG_PLACE];
     write_what(r);
     br_fail(BR_ERROR_ARGUMENT, op, "%s must be %s, but it is %s%s%s, created %s", name,
             kind_name(kind), kind_name(r->kind), *r->what ? " " : "", r->what,
@@ -302,7 +301,7 @@ static void refuse_wrong_kind(const char *op, const char *name, br_handle kind, 
 
 static void refuse_ended(const char *op, const char *name, const record *r)
 {
-    char made[PLACE_SIZE], ended[PLACE_SIZE];
+    char made[BR_DEBUG_PLACE], ended[BR_DEBUG_PLACE];
     const char *how = r->ending == SCOPE_ENDED     ? "was freed when its scope ended"
                       : r->kind == BR_HANDLE_scope ? "has already ended"
                                                    : "was already freed";
@@ -341,6 +340,24 @@ bool br__debug_is_live(const char *op, const char *name, br_handle kind, const v
         return refuse(op, name, kind, r, &copy);
     pthread_mutex_unlock(&all.lock);
     return true;
+}
+
+br_handle br__debug_kind_of(const void *object)
+{
+    pthread_mutex_lock(&all.lock);
+    record *r = find(object);
+    br_handle kind = r && r->ending == LIVE ? r->kind : BR_HANDLE_NONE;
+    pthread_mutex_unlock(&all.lock);
+    return kind;
+}
+
+const char *br__debug_place(const void *object, char text[BR_DEBUG_PLACE])
+{
+    pthread_mutex_lock(&all.lock);
+    record *r = find(object);
+    stack made = r ? r->made : (stack){ .count = 0 };
+    pthread_mutex_unlock(&all.lock);
+    return describe(&made, text);
 }
 
 static void set_ended(record *r, ending how)
