@@ -38,9 +38,15 @@ static char *owner_path(const void *owner, char *buffer, size_t size)
     return br_module_path(((const br_module_state *)owner)->module, buffer, size);
 }
 
-static void install_owner_path(void)
+static const char *owner_class(const void *owner)
+{
+    return ((const br_module_state *)owner)->class_name;
+}
+
+static void install_owner_names(void)
 {
     br__owner_path = owner_path;
+    br__owner_class = owner_class;
 }
 
 const char *br_module_name(const br_module *module)
@@ -98,7 +104,7 @@ static br_module *make(size_t size, const char *class_name)
 void *br_module_create(size_t size, const char *class_name)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, install_owner_path);
+    pthread_once(&once, install_owner_names);
     br_module *module = make(size, class_name ? class_name : "Module");
     return module ? module : placeholder_module();
 }

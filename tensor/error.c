@@ -7,6 +7,7 @@
 #include <string.h>
 
 char *(*br__owner_path)(const void *owner, char *buffer, size_t size);
+const char *(*br__owner_class)(const void *owner);
 
 bool br__current_module_path(char *buffer, size_t size)
 {

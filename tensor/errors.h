@@ -70,5 +70,7 @@ void br__default_strides(int ndim, const int64_t *sizes, int64_t *strides);
 
 /* Returns the path of a scope's owner; set by nn. */
 extern char *(*br__owner_path)(const void *owner, char *buffer, size_t size);
+/* Returns the class of a scope's owner; set by nn. */
+extern const char *(*br__owner_class)(const void *owner);
 
 #endif

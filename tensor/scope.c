@@ -90,8 +90,9 @@ static void check_left(const br_scope *scope)
         if (s->owner) {
             br__current_module_path(path, sizeof path);
             br_fail(BR_ERROR_STATE, "scope_end",
-                    "the forward of %s was entered by br_enter(), but not left by br_leave()",
-                    path[0] ? path : "the root module");
+                    "the forward of %s%s%s was entered by br_enter(), but not left by br_leave()",
+                    br__owner_class ? br__owner_class(s->owner) : "a module", path[0] ? " " : "",
+                    path);
         }
 }
 

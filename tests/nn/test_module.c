@@ -529,11 +529,11 @@ Test(module, a_forgotten_leave_is_an_error)
     hasty *outer = br_module_new(hasty);
     outer->inner = br_child(outer, "inner", br_module_new(hasty));
     hasty_forward(outer, br_ones(BR_SHAPE(2), BR_F32));
-    check_fails(!br_failed(), "the forward of inner was entered by br_enter(), but not left");
+    check_fails(!br_failed(), "the forward of hasty inner was entered by br_enter(), but not");
     br_scope *step = br_scope_begin();
     without_leave(outer, br_ones(BR_SHAPE(2), BR_F32));
     br_scope_end(step);
-    check_fails(!br_failed(), "the forward of the root module was entered by br_enter()");
+    check_fails(!br_failed(), "the forward of hasty was entered by br_enter()");
     br_raise(BR_ERROR_STATE, "earlier"); /* after an error, an early return is allowed */
     step = br_scope_begin();
     without_leave(outer, NULL);
