@@ -49,6 +49,12 @@ typedef struct br_group {
     double initial_lr; /* the rate before the first scheduler */
 } br_group;
 
+/* The number of tensors in the thread, which tells a loop that frees none: see watch_growth(). */
+typedef struct br_growth {
+    size_t tensors, start_tensors; /* at the last step, and before the first of `steps` */
+    int steps;                     /* consecutive steps that each found more than the step before */
+} br_growth;
+
 struct br_optim {
     const br_optim_kind *kind;
     int n_states;
@@ -62,11 +68,8 @@ struct br_optim {
     size_t args_stride;
     int64_t n_groups, group_capacity, n_slots, slot_capacity, task_capacity, args_capacity,
         span_capacity;
-    struct {
-        size_t tensors,
-            start_tensors; /* in the thread, at the last step and at the first of `steps` */
-        int steps;         /* consecutive steps that each found more tensors than the step before */
-    } growth;
+    br_growth growth, growth_in_scope; /* of all steps, and of steps in the same scope */
+    uint64_t last_scope;               /* serial number of the scope of the last step, or 0 */
 };
 
 /* Returns the option at an offset: the learning rate or the momentum. */

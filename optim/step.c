@@ -234,24 +234,47 @@ static void finish_task(const br_optim *optim, br_task *task)
         optim->kind->finish(work);
 }
 
-/* Warns, once per process, about a training loop whose steps do not free their tensors. */
+/* Counts the consecutive steps that each found more tensors than the step before. */
+static void count_growth(br_growth *growth, size_t tensors, bool counts)
+{
+    bool grows = counts && tensors > growth->tensors;
+    growth->steps = grows ? growth->steps + 1 : 0;
+    growth->tensors = tensors;
+    if (!grows)
+        growth->start_tensors = tensors;
+}
+
+/* Returns true if `steps` steps have left this many tensors, and at least two a step: a program may
+ * keep one a step on purpose, such as the loss. */
+static bool has_grown(const br_growth *growth, int steps, size_t tensors)
+{
+    size_t left = growth->tensors - growth->start_tensors;
+    return growth->steps >= steps && left >= tensors && left >= 2 * (size_t)growth->steps;
+}
+
+/* Warns, once per process, about a training loop whose steps do not free their tensors.
+ *
+ * A loop without a scope makes all its steps in one scope, which 20 steps show. If each step has a
+ * scope of its own, the tensors that it leaves in the outer scope may be kept on purpose, so only
+ * many of them cause a warning. */
 static void watch_growth(br_optim *optim)
 {
-    enum { STEPS = 100, TENSORS = 1000 };
+    enum { SAME_STEPS = 20, STEPS = 100, TENSORS = 1000 };
     static atomic_flag warned = ATOMIC_FLAG_INIT;
+    uint64_t scope = br__thread.scope ? br__thread.scope->serial : 0;
     size_t tensors = br__thread.top;
-    bool grows = tensors > optim->growth.tensors;
-    if (!grows || optim->growth.steps == 0)
-        optim->growth.start_tensors = tensors;
-    optim->growth.steps = grows ? optim->growth.steps + 1 : 0;
-    optim->growth.tensors = tensors;
-    size_t left = tensors - optim->growth.start_tensors;
-    if (optim->growth.steps >= STEPS && left >= TENSORS && !atomic_flag_test_and_set(&warned))
+    br_growth *same = &optim->growth_in_scope, *any = &optim->growth;
+    count_growth(same, tensors, scope == optim->last_scope);
+    count_growth(any, tensors, true);
+    optim->last_scope = scope;
+    bool forgotten = has_grown(same, SAME_STEPS, 0);
+    const br_growth *growth = forgotten ? same : any;
+    if ((forgotten || has_grown(any, STEPS, TENSORS)) && !atomic_flag_test_and_set(&warned))
         br_raise(BR_WARNING,
                  "optim_step: the last %d steps left %zu tensors that no scope has freed: open a "
                  "scope with br_scope_begin() before each step's forward pass, and close it with "
                  "br_scope_end() after the step",
-                 optim->growth.steps, left);
+                 growth->steps, growth->tensors - growth->start_tensors);
 }
 
 bool br_optim_step(br_optim *optim)

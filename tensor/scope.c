@@ -29,6 +29,7 @@ br_scope *br__scope_begin_for(const void *owner)
     th->free_scopes = scope->outer;
     scope->outer = th->scope;
     scope->start = th->top;
+    scope->serial = ++th->n_scopes;
     scope->owner = owner;
     scope->prev_grad_mode = !th->no_grad;
     scope->event = owner && BR_PROFILING ? br__thread.events->module(owner) : 0;

@@ -10,6 +10,7 @@
 struct br_scope {
     br_scope *outer;
     size_t start;        /* index of its first tensor on the thread's stack */
+    uint64_t serial;     /* number of the scope among those of its thread, from 1 */
     const void *owner;   /* the module whose forward opened it, or NULL */
     bool prev_grad_mode; /* grad mode to restore */
     uint64_t event;      /* profile event of the module's forward */
@@ -18,6 +19,7 @@ struct br_scope {
 typedef struct br_thread {
     br_scope *scope;       /* innermost scope; NULL outside every scope */
     br_scope *free_scopes; /* closed scopes for reuse */
+    uint64_t n_scopes;     /* scopes that were ever opened */
     br_tensor **stack;
     size_t top, capacity;
     bool no_grad;

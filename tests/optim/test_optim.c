@@ -358,9 +358,9 @@ static void count_warning(br_error code, const char *message, void *context)
     ++*warnings;
 }
 
-/* Trains for `steps` steps, each in its own scope if `each` is set. Returns the number of warnings.
- */
-static int warnings_of(int steps, int tensors_per_step, bool each)
+/* Trains for `steps` steps, each in its own scope if `each` is set. Each step makes two tensors and
+ * `more`, and keeps `kept` of them in the outer scope. Returns the number of warnings. */
+static int warnings_of(int steps, int more, bool each, int kept)
 {
     int warnings = 0;
     br_set_error_callback(count_warning, &warnings);
@@ -373,8 +373,11 @@ static int warnings_of(int steps, int tensors_per_step, bool each)
     for (int i = 0; i < steps; i++) {
         br_scope *scope = each ? br_scope_begin() : NULL;
         br_optim_zero_grad(optim);
-        for (int j = 0; j < tensors_per_step; j++)
-            br_zeros(BR_SCALAR, BR_F32);
+        for (int j = 0; j < more; j++) {
+            br_tensor *t = br_zeros(BR_SCALAR, BR_F32);
+            if (j < kept)
+                br_scope_return(scope, t);
+        }
         br_backward(br_sum(br_linear_forward(model, x)));
         cr_assert(br_optim_step(optim), "%s", br_error_message());
         br_scope_end(scope);
@@ -388,11 +391,18 @@ static int warnings_of(int steps, int tensors_per_step, bool each)
 
 Test(optim, a_loop_without_a_scope_causes_one_warning)
 {
-    cr_assert_eq(warnings_of(500, 0, true), 0);
-    cr_assert_eq(warnings_of(99, 100, false), 0);
-    cr_assert_eq(warnings_of(150, 4, false), 0); /* 150 * 6 tensors are too few */
-    cr_assert_eq(warnings_of(500, 4, false), 1);
-    cr_assert_eq(warnings_of(500, 4, false), 0);
+    cr_assert_eq(warnings_of(20, 100, false, 0), 0);
+    cr_assert_eq(warnings_of(30, 0, false, 0), 1); /* a linear layer and a loss */
+    cr_assert_eq(warnings_of(500, 4, false, 0), 0);
+}
+
+/* A program may keep the loss of every step, and a few more tensors of some steps. */
+Test(optim, a_loop_that_keeps_tensors_causes_no_warning)
+{
+    cr_assert_eq(warnings_of(500, 0, true, 0), 0);
+    cr_assert_eq(warnings_of(3000, 1, true, 1), 0);
+    cr_assert_eq(warnings_of(300, 3, true, 3), 0);
+    cr_assert_eq(warnings_of(600, 3, true, 3), 1);
 }
 
 /* Steps that create different numbers of tensors, each in its own scope, do not count as growth. */
