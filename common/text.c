@@ -1,7 +1,7 @@
 /* common/text.c - texts: formatting, lists of names with suggestions, numbers. */
 #include "common/text.h"
+#include "nn/names.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -28,50 +28,15 @@ void names_add(char *names, size_t size, const char *name)
     strncat(names, name, size - strlen(names) - 1);
 }
 
-enum { LONGEST_NAME = 32 };
-
-static int least(int a, int b, int c)
-{
-    int smaller = a < b ? a : b;
-    return smaller < c ? smaller : c;
-}
-
-static bool same_letter(char a, char b)
-{
-    return tolower((unsigned char)a) == tolower((unsigned char)b);
-}
-
-/* Returns the number of letters to insert, remove, replace or swap with their neighbour that turns
- * a into b (optimal string alignment), or INT_MAX if a name is too long. */
-static int distance(const char *a, size_t n, const char *b, size_t m)
-{
-    int d[LONGEST_NAME + 1][LONGEST_NAME + 1];
-    if (n > LONGEST_NAME || m > LONGEST_NAME)
-        return INT_MAX;
-    for (size_t i = 0; i <= n; i++)
-        for (size_t k = 0; k <= m; k++) {
-            if (i == 0 || k == 0) {
-                d[i][k] = (int)(i + k);
-                continue;
-            }
-            d[i][k] = least(d[i - 1][k] + 1, d[i][k - 1] + 1,
-                            d[i - 1][k - 1] + !same_letter(a[i - 1], b[k - 1]));
-            if (i > 1 && k > 1 && same_letter(a[i - 1], b[k - 2]) &&
-                same_letter(a[i - 2], b[k - 1]))
-                d[i][k] = least(d[i][k], d[i - 2][k - 2] + 1, INT_MAX);
-        }
-    return d[n][m];
-}
-
 /* A name is similar if the distance is at most a third of its letters, or at most 1. */
 const char *names_suggestion(const char *given, const char *names)
 {
-    static char text[LONGEST_NAME + 32];
+    static char text[BR_LONGEST_NAME + 32];
     int nearest = INT_MAX;
     *text = 0;
     for (const char *name = names; *name;) {
         size_t n = strcspn(name, ",");
-        int off = distance(given, strlen(given), name, n), most = (int)n / 3;
+        int off = br__edit_distance(given, strlen(given), name, n), most = (int)n / 3;
         if (off <= (most > 1 ? most : 1) && off < nearest && n > 1) {
             nearest = off;
             snprintf(text, sizeof text, "; did you mean '%.*s'?", (int)n, name);

@@ -2,6 +2,7 @@
  *
  * Tied tensors are found by linear search, which is fast enough because lists are not made in every
  * step. */
+#include "nn/names.h"
 #include "nn/nn_internal.h"
 
 #include <fnmatch.h>
@@ -92,6 +93,19 @@ br_tensor *br_named_list_get(const br_named_list *list, const char *name)
     return i < 0 ? NULL : list->items[i].tensor;
 }
 
+/* Warns of a glob that matches no name although a name is similar. A glob without a similar name
+ * may be meant for other models, too. */
+static void warn_of_typo(const char *op, const br_named_list *all, const char *glob)
+{
+    for (int64_t i = 0; i < all->count; i++)
+        if (fnmatch(glob, all->items[i].name, 0) == 0)
+            return;
+    const char *nearest = br__nearest_name(all, glob, true);
+    if (nearest)
+        br_raise(BR_WARNING, "%s: no name matches '%s': the most similar name is '%s'", op,
+                 br_printable(glob), nearest);
+}
+
 br_named_list *br_named_list_filter(const br_named_list *all, int n_globs, const char *const *globs,
                                     bool invert)
 {
@@ -100,6 +114,8 @@ br_named_list *br_named_list_filter(const br_named_list *all, int n_globs, const
         return NULL;
     if (n_globs < 0)
         return br_fail(BR_ERROR_ARGUMENT, op, "n_globs is %d, must not be negative", n_globs);
+    for (int k = 0; k < n_globs; k++)
+        warn_of_typo(op, all, globs[k]);
     br_named_list *list = br__named_list_new(false);
     for (int64_t i = 0; list && i < all->count; i++) {
         bool matches = false;

@@ -1,5 +1,6 @@
 /* nn/tree.c - traversals of a module tree: finding modules, applying functions, training mode,
  * freezing, converting. */
+#include "nn/names.h"
 #include "nn/nn_internal.h"
 
 #include <fnmatch.h>
@@ -149,6 +150,15 @@ static bool matched_before(const br_named_list *list, int64_t i, const char *glo
     return false;
 }
 
+static void warn_of_no_match(const br_module *module, const br_named_list *list, const char *glob)
+{
+    const char *nearest = br__nearest_name(list, glob, false);
+    br_raise(BR_WARNING, "requires_grad: no parameter of %s matches '%s'%s%s%s",
+             br_module_class(module), br_printable(glob),
+             nearest ? ": the most similar name is '" : ": it has no parameters",
+             nearest ? nearest : "", nearest ? "'" : "");
+}
+
 int64_t br_module_requires_grad(br_module *module, const char *glob, bool requires_grad)
 {
     if (!br__required("requires_grad", "glob", glob))
@@ -165,6 +175,8 @@ int64_t br_module_requires_grad(br_module *module, const char *glob, bool requir
         if (br_is_floating(t))
             br_set_requires_grad(t, requires_grad);
     }
+    if (n == 0)
+        warn_of_no_match(module, list, glob);
     br_named_list_free(list);
     return br_failed() ? -1 : n;
 }

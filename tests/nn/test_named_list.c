@@ -68,3 +68,37 @@ Test(named_list, every_allocation_may_fail)
 {
     fail_in_turn(make, "make");
 }
+
+static void keep_warning(br_error code, const char *message, void *context)
+{
+    cr_assert_eq(code, BR_WARNING, "%s", message);
+    snprintf(context, 200, "%s", message);
+}
+
+/* A pattern that matches nothing is a warning with the most similar name. */
+Test(named_list, misspelled_patterns_cause_a_warning)
+{
+    char text[200] = "";
+    br_linear *linear = br_linear_new(2, 2, true);
+    br_activation *empty = br_identity_new();
+    br_named_list *all = br_parameters(br_base(linear));
+    br_set_error_callback(keep_warning, text);
+    cr_assert_eq(br_freeze(br_base(linear), "wieght*"), 0);
+    cr_assert_str_eq(text, "requires_grad: no parameter of Linear matches 'wieght*': the most "
+                           "similar name is 'weight'");
+    cr_assert_eq(br_freeze(br_base(empty), "*"), 0);
+    cr_assert_str_eq(text, "requires_grad: no parameter of Identity matches '*': it has no "
+                           "parameters");
+    const char *globs[] = { "wieght*", "*.norm*" };
+    br_named_list_free(br_named_list_filter(all, 1, globs, false));
+    cr_assert_str_eq(text, "named_list_filter: no name matches 'wieght*': the most similar name is "
+                           "'weight'");
+    *text = '\0';
+    br_named_list_free(br_named_list_filter(all, 1, globs + 1, true)); /* not a misspelling */
+    cr_assert_eq(br_freeze(br_base(linear), "b*"), 1);
+    cr_assert_str_eq(text, "");
+    br_set_error_callback(NULL, NULL);
+    br_named_list_free(all);
+    br_module_free(linear);
+    br_module_free(empty);
+}

@@ -198,7 +198,7 @@ BR_API void br_train(br_module *module, bool training);
 #define br_eval(module) br_train((module), false)
 BR_API bool br_is_training(const br_module *module);
 /* Sets requires_grad of the parameters whose dotted name matches `glob` (as in fnmatch: "*",
- * "embedding.*"). Returns how many parameters matched, or -1 on error. */
+ * "embedding.*"). Warns if none matches. Returns how many parameters matched, or -1 on error. */
 BR_API int64_t br_module_requires_grad(br_module *module, const char *glob, bool requires_grad);
 #define br_freeze(module, glob) br_module_requires_grad((module), (glob), false)
 BR_API void br_zero_grad(br_module *module);

@@ -33,8 +33,8 @@ BR_API const br_named_tensor *br_named_list_next(const br_named_list *list,
 /* Returns the tensor of that name, or NULL, without an error, if there is none. */
 BR_API br_tensor *br_named_list_get(const br_named_list *list, const char *name);
 /* Returns a list of the tensors of `all` whose names match (fnmatch) any of the globs or, with
- * `invert`, none of them: for example, to exclude "*.bias" and norms from weight decay. The caller
- * frees the list. */
+ * `invert`, none of them: for example, to exclude "*.bias" and norms from weight decay. Warns of a
+ * glob that matches nothing but is similar to a name. The caller frees the list. */
 BR_API br_named_list *br_named_list_filter(const br_named_list *all, int n_globs,
                                            const char *const *globs, bool invert);
 BR_API void br_named_list_free(br_named_list *list);
