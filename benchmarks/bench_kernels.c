@@ -139,9 +139,9 @@ static void bench_case(const bench_options *o, const op_case *c, br_dtype dtype)
 int bench_kernels(const bench_options *o)
 {
     if (!o->json && !o->list)
-        printf("%d threads; peak %.0f GFLOP/s in f32, %.0f in f64; memory %.1f GB/s\n\n",
-               o->threads, 1e-9 * bench_peak(BR_F32)->flops, 1e-9 * bench_peak(BR_F64)->flops,
-               1e-9 * bench_peak(BR_F32)->bytes);
+        printf("%d thread%s; peak %.0f GFLOP/s in f32, %.0f in f64; memory %.1f GB/s\n\n",
+               o->threads, o->threads == 1 ? "" : "s", 1e-9 * bench_peak(BR_F32)->flops,
+               1e-9 * bench_peak(BR_F64)->flops, 1e-9 * bench_peak(BR_F32)->bytes);
     bench_heading(o, "%-28s %-38s %14s %17s %s\n", "operation", "inputs, f32", "median time",
                   "rate", "of peak");
     for (int i = 0; i < num_op_cases; i++) {

@@ -69,6 +69,15 @@ static bool check_groups(const br_tensor *query, const br_tensor *key, const br_
     return false;
 }
 
+/* Returns what to add to the message if the sizes of dimension -`from_end` are those of grouped
+ * heads. */
+static const char *gqa_hint(int from_end, int64_t own, int64_t query_size)
+{
+    return from_end == 3 && own > 0 && query_size % own == 0
+               ? "; if each key head serves several query heads, set enable_gqa = true"
+               : "";
+}
+
 /* Broadcasts the sizes of t's batch into those of the result, except for the last `skipped`
  * ones. */
 static bool broadcast_batch(const char *name, const br_tensor *t, int skipped,
@@ -79,8 +88,9 @@ static bool broadcast_batch(const char *name, const br_tensor *t, int skipped,
         if (own != *size && own != 1 && *size != 1) {
             br_fail(BR_ERROR_SHAPE, OP,
                     "%s %s does not broadcast with query %s: sizes %" PRId64 " and %" PRId64
-                    " differ and neither is 1",
-                    name, br__shape(t), br__shape(query), own, *size);
+                    " differ and neither is 1%s",
+                    name, br__shape(t), br__shape(query), own, *size,
+                    gqa_hint(from_end, own, *size));
             return false;
         }
         *size = *size == 1 ? own : *size;

@@ -542,3 +542,16 @@ Test(attention, the_composed_gradient_agrees)
     check_create_graph(NULL, *BR_OPTIONS(br_attention, .is_causal = true, .dropout_p = 0.5));
     check_create_graph(NULL, *BR_OPTIONS(br_attention, .enable_gqa = true, .dropout_p = 0.2));
 }
+
+Test(attention, grouped_heads_without_the_option_are_named)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *q = br_ones(BR_SHAPE(1, 4, 2, 2), BR_F32),
+              *k = br_ones(BR_SHAPE(1, 2, 2, 2), BR_F32);
+    check_fails(br_scaled_dot_product_attention(q, k, k, NULL, NULL),
+                "sizes 2 and 4 differ and neither is 1; if each key head serves several query "
+                "heads, set enable_gqa = true");
+    br_tensor *odd = br_ones(BR_SHAPE(1, 3, 2, 2), BR_F32);
+    check_fails(br_scaled_dot_product_attention(q, odd, odd, NULL, NULL), "neither is 1");
+    br_scope_end(scope);
+}
