@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-/* Pairs are for height and width; in one dimension only the first number is used. */
+/* Pairs are for height and width; in one dimension only the first number is used. PyTorch's
+ * padding=1 is { 1, 1 }: C makes { 1 } and { 1, 0 } equal, so { 1 } pads the height only. */
 typedef struct br_conv_options {
     size_t struct_size;
     br_pair stride, padding, dilation;
@@ -37,7 +38,8 @@ BR_API br_tensor *br_f_conv_transpose1d(br_tensor *x, br_tensor *weight, br_tens
 BR_API br_tensor *br_f_conv_transpose2d(br_tensor *x, br_tensor *weight, br_tensor *bias,
                                         const br_conv_options *options);
 
-/* Pairs are for height and width; in one dimension only the first number is used. */
+/* Pairs are for height and width; in one dimension only the first number is used. PyTorch's
+ * padding=1 is { 1, 1 }: C makes { 1 } and { 1, 0 } equal, so { 1 } pads the height only. */
 typedef struct br_pool_options {
     size_t struct_size;
     br_pair kernel_size; /* required */
