@@ -82,6 +82,27 @@ Test(cli, a_missing_model_folder)
     program_check("tokenize hello", 2, "--model, --tokenizer or --vocab is required");
 }
 
+/* A message of the library that begins with the command's name is printed with one such name. */
+Test(cli, a_message_has_the_command_once)
+{
+    program_make_gpt2();
+    program_shell("printf 'a\\n' >$OUT/texts");
+    program_check("tokenize --model $OUT/gpt2 -p -f $OUT/texts", 1, "brasa tokenize: ");
+    program_check("tokenize --model $OUT/gpt2 -p -f $OUT/texts 2>&1 | "
+                  "grep -c 'tokenize: .*tokenize: '",
+                  1, "0\n");
+}
+
+/* A metric of an earlier step is shown with that step. */
+Test(cli, a_progress_line_has_the_step_of_a_metric)
+{
+    program_check("train copy-task --preset small --steps 6 --set eval_every=4 --out $OUT/copy", 0,
+                  " (step 4)  ");
+    program_check("train copy-task --preset small --steps 4 --set eval_every=4 --out $OUT/four "
+                  "2>&1 | grep -c '(step'",
+                  1, "0\n");
+}
+
 Test(cli, bench_has_names_and_headings)
 {
     program_check("bench kernels --list", 0, "\nsoftmax");
