@@ -209,8 +209,7 @@ static bool check_input(const check *c, int input, const br_tensor *grad)
     return true;
 }
 
-/* ---- The fast mode -----------------------------------------------------------------------------
- */
+/* ---- The fast mode --------------------------------------------------------------------------- */
 
 /* Sets every element of x to its value in `values` plus eps times its direction. Returns the sum of
  * the gradient times the steps that were made, which rounding may have changed. */
@@ -279,8 +278,7 @@ static bool check_direction(const check *c, int input, const br_tensor *grad)
     return false;
 }
 
-/* ---- The check ---------------------------------------------------------------------------------
- */
+/* ---- The check ------------------------------------------------------------------------------- */
 
 static bool check_inputs(const check *c)
 {
