@@ -515,6 +515,7 @@ run_checks() {
     check "thread-local variables of the shared library" few_thread_locals
     check "exported symbols of the plug-ins for MPI" plugins
     check "Open MPI, 2 ranks" with_ranks gcc mpirun.openmpi 2
+    check "install after a part was built" with_build gcc tests/setup/test_install build
     check "install" installed stage/usr/local
     installation stage/usr/local
     installation moved

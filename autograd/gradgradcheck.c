@@ -55,13 +55,14 @@ static bool check_all(derivative *d, int n, br_tensor *const *inputs, br_tensor 
     for (int i = 0; i < n; i++)
         all[i] = inputs[i];
     all[n] = v;
-    for (int i = 0; i < n && !br_failed(); i++) {
+    bool ok = true;
+    for (int i = 0; i < n && ok; i++) {
         d->input = i;
         if (br_requires_grad(inputs[i]))
-            br_gradcheck(gradient, d, n + 1, all, options);
+            ok = br_gradcheck(gradient, d, n + 1, all, options);
     }
     br_free(all);
-    return !br_failed();
+    return ok;
 }
 
 bool br_gradgradcheck(br_function f, void *context, int n_inputs, br_tensor *const *inputs,
@@ -77,12 +78,12 @@ bool br_gradgradcheck(br_function f, void *context, int n_inputs, br_tensor *con
     options = BR_OPTIONS_OF("gradgradcheck", br_gradcheck, options);
     derivative d = { .f = f, .context = context };
     br_scope *scope = br_enable_grad_begin();
+    bool ok = true;
     br_tensor *y = result_of(f, context, n_inputs, inputs);
     if (y && br__floating("gradgradcheck", "the function's result", y) && br_requires_grad(y)) {
         br_tensor *v = random_like(y, options->seed);
-        if (v)
-            check_all(&d, n_inputs, inputs, v, options);
+        ok = v && check_all(&d, n_inputs, inputs, v, options);
     }
     br_scope_end(scope);
-    return !br_failed();
+    return ok && !br_failed();
 }

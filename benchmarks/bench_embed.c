@@ -2,6 +2,7 @@
  * pretrained weights. benchmarks/compare_embed.py compares them with PyTorch and ONNX Runtime. */
 #include "benchmarks/bench.h"
 #include "cli/embedder.h"
+#include "cli/pretrained.h"
 #include "train/step_profile.h"
 
 #include <jansson.h>
@@ -157,12 +158,15 @@ int bench_embed(const bench_options *o)
 {
     if (!o->model && !o->list)
         return cli_usage("bench", "embed needs --model DIR");
+    int status = o->model ? pretrained_check_folder("--model", o->model) : CLI_CONTINUE;
+    if (status != CLI_CONTINUE)
+        return status;
     bench_heading(o, "%-12s %12s\n", "entry", "median time");
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         const struct entry *e = &entries[i];
         if ((!e->tokens && !o->file && !o->list) || !bench_selected(o, e->name, NULL))
             continue;
-        int status = run(o, e);
+        status = run(o, e);
         if (status != EXIT_SUCCESS || o->serve)
             return status;
     }

@@ -1,6 +1,7 @@
 /* cli/attention.c - `brasa attention`: writes an HTML page with views of a model's attention. */
 #include "cli/attention.h"
 #include "cli/cli.h"
+#include "cli/pretrained.h"
 #include "train/train.h"
 
 #include <stdlib.h>
@@ -285,6 +286,9 @@ int cli_attention(int argc, char **argv)
         return cli_usage(
             "attention",
             r.model ? "expected one or two texts, got %d" : "expected one text or none, got %d", n);
+    status = r.model ? pretrained_check_folder("--model", r.model) : CLI_CONTINUE;
+    if (status != CLI_CONTINUE)
+        return status;
     r.n_views = r.n_views ? r.n_views : 1;
     write_page(&r, n, argv + optind);
     return cli_report();

@@ -27,6 +27,15 @@ int cli_usage(const char *command, const char *format, ...)
 
 const char *cli_command = "";
 
+/* Returns the message without "COMMAND: " at its beginning, which cli_report() has printed. */
+static const char *without_command(const char *message)
+{
+    size_t n = strlen(cli_command);
+    return n && strncmp(message, cli_command, n) == 0 && strncmp(message + n, ": ", 2) == 0
+               ? message + n + 2
+               : message;
+}
+
 /* Prints a message of the library as the command's: without the advice at its end to set an option
  * of a function, and with the command's own options instead of a function's. */
 static void print_message(const char *message)
@@ -49,7 +58,7 @@ int cli_report(void)
     if (!br_failed())
         return EXIT_SUCCESS;
     fprintf(stderr, "brasa%s%s: ", *cli_command ? " " : "", cli_command);
-    print_message(br_error_message());
+    print_message(without_command(br_error_message()));
     return br_report(NULL);
 }
 

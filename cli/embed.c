@@ -4,6 +4,7 @@
  * Texts of similar length are batched together, so that batches have little padding. */
 #include "cli/cli.h"
 #include "cli/embedder.h"
+#include "cli/pretrained.h"
 #include "cli/progress.h"
 
 #include <inttypes.h>
@@ -261,6 +262,9 @@ int cli_embed(int argc, char **argv)
         return cli_usage("embed", "--model is required");
     if (r.file ? argc > optind : argc == optind)
         return cli_usage("embed", "either texts or --file is required");
+    status = pretrained_check_folder("--model", r.model);
+    if (status != CLI_CONTINUE)
+        return status;
     embed(&r, argc - optind, argv + optind);
     return cli_report();
 }

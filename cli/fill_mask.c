@@ -193,6 +193,9 @@ int cli_fill_mask(int argc, char **argv)
         return cli_usage("fill-mask", "either --model or --checkpoint is required");
     if (argc != optind + 1)
         return cli_usage("fill-mask", "expected one text, got %d", argc - optind);
+    status = r.model ? pretrained_check_folder("--model", r.model) : CLI_CONTINUE;
+    if (status != CLI_CONTINUE)
+        return status;
     fill_mask(&r, argv[optind]);
     return cli_report();
 }

@@ -361,6 +361,9 @@ static int check_and_run(int argc, char **argv, request *r)
         return cli_usage("generate", "expected one prompt, got %d", argc - optind);
     if (!*argv[optind])
         return cli_usage("generate", "the prompt is empty");
+    int status = pretrained_check_folder("--model", r->model);
+    if (status != CLI_CONTINUE)
+        return status;
     r->prompt = argv[optind];
     generate(r);
     return cli_report();

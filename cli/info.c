@@ -1,11 +1,13 @@
 /* cli/info.c - `brasa info`: shows a safetensors file or checkpoint; info_config.c shows a model's
- * configuration, info_machine.c what the library uses on this machine.
+ * configuration, info_folder.c its weights and tokenizer, info_machine.c what the library uses on
+ * this machine.
  *
  * Names and values come from the file and may contain anything, so they are escaped before they are
  * printed. */
 #include "cli/info.h"
 
 #include "cli/cli.h"
+#include "cli/pretrained.h"
 #include "io/io_internal.h"
 
 #include <inttypes.h>
@@ -19,9 +21,10 @@ static const char usage[] =
     "\n"
     "Shows the metadata and tensors of a safetensors file or checkpoint, and verifies its\n"
     "checksums if it has any. For a FILE.json, or config.json in a FOLDER, it shows the model's\n"
-    "configuration and the default values of keys that the file does not have. Without a file, it\n"
-    "shows which kernels the library uses on this processor, the precision of products and,\n"
-    "under mpirun, the MPI and the number of ranks.\n"
+    "configuration and the default values of keys that the file does not have; for a FOLDER also\n"
+    "its parameters with their dtypes, their size, and its tokenizer. Without a file, it shows\n"
+    "which kernels the library uses on this processor, the precision of products and, under\n"
+    "mpirun, the MPI and the number of ranks.\n"
     "\n"
     "  --json      print one JSON object\n"
     "  -h, --help  show this help\n"
@@ -39,7 +42,7 @@ typedef struct facts {
 } facts;
 
 /* Returns a tensor's number of elements, which br_safetensors_open() has checked for overflow. */
-static int64_t elements_of(const br_safetensors *file, int64_t i)
+int64_t info_elements(const br_safetensors *file, int64_t i)
 {
     const int64_t *sizes;
     int n = br_safetensors_shape(file, i, &sizes);
@@ -60,7 +63,7 @@ static bool collect(facts *f, const char *path)
         return false;
     f->count = br_safetensors_count(f->file);
     for (int64_t i = 0; i < f->count; i++) {
-        f->elements += elements_of(f->file, i);
+        f->elements += info_elements(f->file, i);
         f->bytes += (int64_t)br_safetensors_bytes(f->file, i);
     }
     f->checksums = "none";
@@ -151,7 +154,7 @@ static void print_tensor(const facts *f, int64_t i, widths w)
     info_padded(br_printable(br_safetensors_name(f->file, i)), w.name);
     printf("  %-5s  ", br_safetensors_dtype(f->file, i));
     info_padded(shape_text(f->file, i, text, sizeof text), w.shape);
-    printf("  %14" PRId64 "  %14zu\n", elements_of(f->file, i), br_safetensors_bytes(f->file, i));
+    printf("  %14" PRId64 "  %14zu\n", info_elements(f->file, i), br_safetensors_bytes(f->file, i));
 }
 
 static void print_tensors(const facts *f)
@@ -177,7 +180,7 @@ static void print_part(const facts *f, bool of_model, const char *title)
         if (count++ == 0)
             print_heading(title, w);
         print_tensor(f, i, w);
-        elements += elements_of(f->file, i);
+        elements += info_elements(f->file, i);
         bytes += (double)br_safetensors_bytes(f->file, i);
     }
     if (count > 0)
@@ -227,7 +230,7 @@ static json_t *tensor_object(const br_safetensors *file, int64_t i)
         json_array_append_new(shape, json_integer(sizes[d]));
     return json_pack("{s:s, s:s, s:o, s:I, s:I}", "name", br_safetensors_name(file, i), "dtype",
                      br_safetensors_dtype(file, i), "shape", shape, "elements",
-                     (json_int_t)elements_of(file, i), "bytes",
+                     (json_int_t)info_elements(file, i), "bytes",
                      (json_int_t)br_safetensors_bytes(file, i));
 }
 
@@ -280,6 +283,15 @@ static bool is_config(const char *path)
            (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
+/* Returns whether nothing has this relative path, and it is not the path of a safetensors file. */
+static bool is_absent_folder(const char *path)
+{
+    struct stat st;
+    size_t n = strlen(path), suffix = strlen(".safetensors");
+    return *path != '/' && *path != '.' && stat(path, &st) != 0 &&
+           !(n > suffix && strcmp(path + n - suffix, ".safetensors") == 0);
+}
+
 static int parse_option(void *json, int c)
 {
     if (c != 'j')
@@ -305,6 +317,8 @@ int cli_info(int argc, char **argv)
         info_machine(json);
     else if (is_config(argv[optind]))
         info_config(argv[optind], json);
+    else if (is_absent_folder(argv[optind]))
+        return pretrained_check_folder("FOLDER", argv[optind]);
     else
         info_tensors(argv[optind], json);
     return cli_report();

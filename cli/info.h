@@ -2,6 +2,7 @@
 #ifndef BRASA_CLI_INFO_H
 #define BRASA_CLI_INFO_H
 
+#include <brasa/io.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,11 +10,16 @@
 /* Prints the configuration file `path`, or config.json in that folder. Leaves an error pending on
  * failure. */
 void info_config(const char *path, bool json);
+/* Prints the weights and the tokenizer of a model folder, or adds them to the object if it is not
+ * NULL. Leaves an error pending on failure. */
+void info_folder(const char *dir, json_t *object);
 /* Prints the version, the kernels for this processor, the settings of the process, and the MPI. */
 void info_machine(bool json);
 
 /* ---- Texts (cli/info_text.c) ----------------------------------------------------------------- */
 
+/* Returns the number of elements of the file's tensor i. */
+int64_t info_elements(const br_safetensors *file, int64_t i);
 /* Writes a size such as "1.5 KiB" to `text` and returns it. */
 const char *info_size(double bytes, char *text, size_t size);
 /* Prints the text padded with spaces to `width` columns. */

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 /* ---- Plain output ---------------------------------------------------------------------------- */
 
@@ -56,12 +57,14 @@ static void print_config(const br_auto_config *config)
 
 /* ---- JSON output ----------------------------------------------------------------------------- */
 
-static void print_json(const br_auto_config *config)
+static void print_json(const br_auto_config *config, const char *dir)
 {
     json_t *object =
         json_pack("{s:o, s:I, s:s?, s:O, s:O}", "path", info_text_object(config->path), "bytes",
                   (json_int_t)config->bytes, "model_type", br_auto_config_model_type(config),
                   "config", config->file, "defaults", config->defaults);
+    if (object && dir)
+        info_folder(dir, object);
     if (!object || json_dumpf(object, stdout, JSON_COMPACT) != 0)
         br_raise(BR_ERROR_MEMORY, "info: cannot write the JSON object");
     printf("\n");
@@ -73,9 +76,13 @@ static void print_json(const br_auto_config *config)
 void info_config(const char *path, bool json)
 {
     br_auto_config *config = br_auto_config_load(path);
+    struct stat st;
+    const char *dir = stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? path : NULL;
     if (config && json)
-        print_json(config);
+        print_json(config, dir);
     else if (config)
         print_config(config);
+    if (config && dir && !json)
+        info_folder(dir, NULL);
     br_auto_config_free(config);
 }

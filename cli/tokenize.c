@@ -1,11 +1,13 @@
 /* cli/tokenize.c - `brasa tokenize TEXT...`: shows the tokens of BERT's, GPT-2's or T5's tokenizer.
  */
 #include "cli/cli.h"
+#include "cli/pretrained.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char help[] =
     "Usage: brasa tokenize [OPTION]... TEXT...\n"
@@ -268,6 +270,10 @@ static int check(const request *r, int n)
         return cli_usage("tokenize", "--null requires --file");
     if (!r->file && r->pair && n % 2)
         return cli_usage("tokenize", "--pair needs an even number of texts, got %d", n);
+    if (!r->vocab && !r->tokenizer && !r->model && access("vocab.txt", F_OK) != 0)
+        return cli_usage("tokenize",
+                         "--model, --tokenizer or --vocab is required, because there is "
+                         "no vocab.txt in the working directory");
     return 0;
 }
 
@@ -298,6 +304,9 @@ int cli_tokenize(int argc, char **argv)
         return status;
     status = check(&r, argc - optind);
     if (status)
+        return status;
+    status = r.model ? pretrained_check_folder("--model", r.model) : CLI_CONTINUE;
+    if (status != CLI_CONTINUE)
         return status;
     br_tokenizer *t = open_tokenizer(&r);
     if (t && r.file)

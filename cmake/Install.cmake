@@ -3,6 +3,33 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+# The installed targets: the libraries, the command if there is one, and the plug-ins for MPI.
+set(installed brasa brasa_static)
+foreach(target brasa_cli brasa_mpi_openmpi brasa_mpi_mpich)
+  if(TARGET ${target})
+    list(APPEND installed ${target})
+  endif()
+endforeach()
+
+# `cmake --install` builds nothing. If only some targets were built, as by ./run, this builds the others first.
+set(installed_files "")
+foreach(target IN LISTS installed)
+  string(APPEND installed_files " \"$<TARGET_FILE:${target}>\"")
+endforeach()
+string(REPLACE ";" " " installed_words "${installed}")
+install(CODE "
+  foreach(file ${installed_files})
+    if(NOT EXISTS \"\${file}\")
+      message(STATUS \"Building ${installed_words}, because \${file} was not built\")
+      execute_process(COMMAND \"${CMAKE_COMMAND}\" --build \"${CMAKE_BINARY_DIR}\" --config \"\${CMAKE_INSTALL_CONFIG_NAME}\"
+                              --parallel --target ${installed_words} RESULT_VARIABLE status)
+      if(NOT status EQUAL 0)
+        message(FATAL_ERROR \"The build failed; nothing was installed\")
+      endif()
+      break()
+    endif()
+  endforeach()")
+
 set(BRASA_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/brasa)
 
 install(DIRECTORY include/brasa DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h
@@ -16,6 +43,12 @@ if(TARGET brasa_cli)
   install(TARGETS brasa_cli)
   install(FILES data/frases.txt DESTINATION ${CMAKE_INSTALL_DATADIR}/brasa)
 endif()
+
+foreach(name openmpi mpich)
+  if(TARGET brasa_mpi_${name})
+    install(TARGETS brasa_mpi_${name} DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endif()
+endforeach()
 
 install(EXPORT brasaTargets NAMESPACE brasa:: DESTINATION ${BRASA_PACKAGE_DIR})
 install(EXPORT brasaStaticTargets NAMESPACE brasa:: DESTINATION ${BRASA_PACKAGE_DIR})

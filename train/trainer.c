@@ -340,20 +340,32 @@ static bool save(trainer *t)
     return ok;
 }
 
-/* Reports the progress: the loss, or its terms if there are several, and the latest metrics. */
+/* The metrics of the latest evaluation. */
+typedef struct evaluation {
+    double metrics[LOG_MAX_VALUES]; /* NaN: none yet */
+    int64_t step;
+} evaluation;
+
+/* Reports the progress: the loss, or its terms if there are several, and the latest metrics, with
+ * the step of their evaluation if that is not this one. */
 static void report_progress(const trainer *t, const train_request *request, const double *values,
-                            double *metrics)
+                            evaluation *latest)
 {
     char text[160] = "";
     for (int i = t->log.n_losses > 1; i < t->log.n_names; i++) {
-        double *metric = i < t->log.n_losses ? NULL : &metrics[i - t->log.n_losses];
-        if (metric && !isnan(values[i]))
+        double *metric = i < t->log.n_losses ? NULL : &latest->metrics[i - t->log.n_losses];
+        if (metric && !isnan(values[i])) {
             *metric = values[i];
+            latest->step = t->step;
+        }
         double value = metric ? *metric : values[i];
         size_t n = strlen(text);
         if (!isnan(value))
             snprintf(text + n, sizeof text - n, "%s%s %.4f", n ? "  " : "", t->log.names[i], value);
     }
+    size_t n = strlen(text);
+    if (latest->step > 0 && latest->step != t->step)
+        snprintf(text + n, sizeof text - n, " (step %" PRId64 ")", latest->step);
     if (request->progress)
         request->progress(request->context, t->step, text);
 }
@@ -381,7 +393,7 @@ static bool is_stopped(const trainer *t, const train_request *request)
 }
 
 /* Runs a step, evaluates the model, and records the results. */
-static bool train_step(trainer *t, const train_request *request, double *values, double *metrics)
+static bool train_step(trainer *t, const train_request *request, double *values, evaluation *latest)
 {
     double started = clock_seconds();
     bool ok = step_profile_before(&t->profile) &&
@@ -390,7 +402,7 @@ static bool train_step(trainer *t, const train_request *request, double *values,
     if (!ok || !trainer_evaluate(t, values + t->log.n_losses) ||
         (t->ranks.rank == 0 && !trainer_record(t, values, seconds)))
         return false;
-    report_progress(t, request, values, metrics);
+    report_progress(t, request, values, latest);
     return true;
 }
 
@@ -409,12 +421,13 @@ static bool train(trainer *t, const train_request *request)
 {
     if (request->begin)
         request->begin(request->context, t->step, t->options.steps);
-    double values[LOG_MAX_VALUES], metrics[LOG_MAX_VALUES];
+    double values[LOG_MAX_VALUES];
+    evaluation latest = { .step = 0 };
     for (int i = 0; i < LOG_MAX_VALUES; i++)
-        metrics[i] = NAN;
+        latest.metrics[i] = NAN;
     bool ok = find_exhausted(t);
     while (ok && t->step < t->options.steps && !t->exhausted && !is_stopped(t, request)) {
-        ok = train_step(t, request, values, metrics) && find_exhausted(t);
+        ok = train_step(t, request, values, &latest) && find_exhausted(t);
         if (ok && t->step % t->options.checkpoint_every == 0)
             ok = save(t);
     }

@@ -300,16 +300,24 @@ typedef struct br_gradcheck_options {
     double rtol;
     uint64_t seed;  /* for the random weights of the outputs */
     bool allow_f32; /* f32 inputs are an error unless this is set */
+    /* Compare one random direction of each input instead of every element: two calls of f per input
+     * instead of two per element. If a direction fails, its elements are compared. */
+    bool fast_mode;
+    /* A mismatch is an error, which makes later calls fail until it is handled. If false, it is a
+     * BR_WARNING, and the program can go on. */
+    bool raise_exception;
 } br_gradcheck_options;
-#define br_gradcheck_default_fields \
-    .struct_size = sizeof(br_gradcheck_options), .eps = 1e-6, .atol = 1e-5, .rtol = 1e-3
+#define br_gradcheck_default_fields                                                       \
+    .struct_size = sizeof(br_gradcheck_options), .eps = 1e-6, .atol = 1e-5, .rtol = 1e-3, \
+    .raise_exception = true
 BR_API br_gradcheck_options br_gradcheck_defaults(void);
 
 /* Compares the gradient of sum(f(inputs) * random weights) with respect to each input that requires
  * grad to central differences. Returns false and sets an error that names the input, the element,
  * both values and their difference unless |gradient - central difference| <= atol + rtol * |central
- * difference| for every element. The inputs' values are restored bit by bit; their gradients are
- * not changed. f may use random numbers: each call of it begins with the same generator state.
+ * difference| for every element. The message says so if a kink of f may be the cause. Errors other
+ * than a mismatch are always errors. The inputs' values are restored bit by bit; their gradients
+ * are not changed. f may use random numbers: each call of it begins with the same generator state.
  * `options` may be NULL. */
 BR_API bool br_gradcheck(br_function f, void *context, int n_inputs, br_tensor *const *inputs,
                          const br_gradcheck_options *options);

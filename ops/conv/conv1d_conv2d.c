@@ -164,10 +164,10 @@ static bool set_geometry(const call *c, br_convolution *g, const br_tensor *x,
                            .groups = groups };
     if (g->channels != weight->sizes[1] * groups || g->outputs % groups != 0) {
         br_fail(BR_ERROR_SHAPE, c->op,
-                "x %s, weight %s, groups %" PRId64
+                "x %s has %" PRId64 " channels, weight %s with groups %" PRId64 " needs %" PRId64
                 ": x must have groups times as many channels as weight's dimension 1, and groups "
                 "must divide weight's dimension 0",
-                br__shape(x), br__shape(weight), groups);
+                br__shape(x), g->channels, br__shape(weight), groups, weight->sizes[1] * groups);
         return false;
     }
     for (int d = 2 - c->dims; d < 2; d++) {
@@ -224,10 +224,10 @@ static bool set_transposed_geometry(const call *c, br_convolution *g, const br_t
     if (x->sizes[spatial - 1] != g->outputs || g->outputs % c->groups != 0) {
         br_fail(
             BR_ERROR_SHAPE, c->op,
-            "x %s, weight %s, groups %" PRId64
+            "x %s has %" PRId64 " channels, weight %s with groups %" PRId64 " needs %" PRId64
             ": x must have as many channels as the size of weight's dimension 0, and groups must "
             "divide that size",
-            br__shape(x), br__shape(weight), c->groups);
+            br__shape(x), x->sizes[spatial - 1], br__shape(weight), c->groups, g->outputs);
         return false;
     }
     for (int d = 2 - c->dims; d < 2; d++) {

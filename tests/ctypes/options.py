@@ -101,10 +101,10 @@ ABSENT = {
         is_split_into_words reduction in_features num_classes out_features linear_weight""",
     "deprecated by PyTorch": "size_average reduce only_inputs broadcast_buffers",
     "affect how something is computed, not the result": """foreach capturable differentiable fused vectorize strategy
-        fast_mode is_grads_batched use_reentrant context_fn determinism_check debug early_stop
+        is_grads_batched use_reentrant context_fn determinism_check debug early_stop
         respect_saved_tensors_hooks batched_grad_copy lazy_bucket_allocation strict pin_memory pin_memory_device in_order timeout
         multiprocessing_context device dtype verbose masked nondet_tol""",
-    "errors are returned": "raise_exception errors",
+    "errors are returned": "errors",
     "br_gradcheck() always or never checks this": """check_undefined_grad check_grad_dtypes
         check_batched_grad check_batched_forward_grad check_forward_ad check_backward_ad""",
     "another function, br_adamw()": "decoupled_weight_decay",

@@ -525,3 +525,17 @@ Test(matmul, einsum_keeps_the_labels_that_later_operands_have)
     cr_assert(br_allclose(y, want, 1e-14, 1e-14), "%s", br_error_message());
     br_scope_end(scope);
 }
+
+/* Messages name the subscript whose sizes differ. */
+Test(matmul, einsum_names_the_subscript)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = br_ones(BR_SHAPE(2, 3), BR_F32), *b = br_ones(BR_SHAPE(4, 5), BR_F32);
+    check_fails(br_einsum("ij,jk->ik", BR_INPUTS(a, b)),
+                "subscript 'j' has size 3 in operand 0 [2, 3], but size 4 in operand 1 [4, 5]");
+    check_fails(br_einsum("Zb,kZ", BR_INPUTS(a, b)), "subscript 'Z' has size 2");
+    check_fails(br_einsum("ii", BR_INPUTS(a)),
+                "subscript 'i' has size 2 in operand 0 [2, 3], but size 3 in operand 0 [2, 3]");
+    check_fails(br_einsum("...,...", BR_INPUTS(a, b)), "subscript '...' has size");
+    br_scope_end(scope);
+}

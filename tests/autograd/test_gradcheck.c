@@ -1,0 +1,109 @@
+/* Tests of br_gradcheck(): the fast mode, hints at kinks, and mismatches that are only warnings. */
+#include "tests/support.h"
+
+#include <brasa/autograd.h>
+#include <brasa/ops.h>
+#include <string.h>
+
+/* Multiplies by a mask without telling autograd, so that the gradient is 1 where it must be 3. */
+static br_tensor *wrong_at_one(br_tensor *const *inputs, int n, void *calls)
+{
+    (void)n;
+    if (calls)
+        ++*(int *)calls;
+    br_tensor *y = br_mul(inputs[0], br_scalar(1, BR_F64));
+    br_tensor *hidden = br_mul(br_detach(inputs[0]), br_scalar(2, BR_F64));
+    br_tensor *mask = br_zeros_like(inputs[0]);
+    br_data_f64(mask)[6] = 1; /* [1, 2] */
+    return br_add(y, br_mul(hidden, mask));
+}
+
+static br_tensor *cube(br_tensor *const *inputs, int n, void *calls)
+{
+    (void)n;
+    ++*(int *)calls;
+    return br_mul(inputs[0], br_mul(inputs[0], inputs[0]));
+}
+
+static br_tensor *relu(br_tensor *const *inputs, int n, void *context)
+{
+    (void)n, (void)context;
+    return br_relu(inputs[0]);
+}
+
+static br_tensor *input(double first)
+{
+    br_tensor *x = br_rand(BR_SHAPE(3, 4), BR_F64);
+    br_data_f64(x)[0] = first;
+    return br_set_requires_grad(x, true);
+}
+
+Test(gradcheck, the_fast_mode_calls_the_function_three_times)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = input(0.5), *before = br_clone(br_detach(x));
+    int calls = 0;
+    const br_gradcheck_options *fast = BR_OPTIONS(br_gradcheck, .fast_mode = true);
+    cr_assert(br_gradcheck(cube, &calls, 1, &x, fast), "%s", br_error_message());
+    cr_assert_eq(calls, 3); /* one for the gradient, two for the difference */
+    cr_assert(br_equal(br_detach(x), before), "the input is restored to the bit");
+    calls = 0;
+    cr_assert(br_gradcheck(cube, &calls, 1, &x, NULL), "%s", br_error_message());
+    cr_assert_eq(calls, 25);
+    cr_assert(br_gradgradcheck(cube, &calls, 1, &x, fast), "%s", br_error_message());
+    br_scope_end(scope);
+}
+
+Test(gradcheck, the_fast_mode_names_the_wrong_element)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = input(0.5);
+    cr_assert_not(
+        br_gradcheck(wrong_at_one, NULL, 1, &x, BR_OPTIONS(br_gradcheck, .fast_mode = true)));
+    cr_assert(strstr(br_error_message(), "input 0, element [1, 2]: gradient "), "%s",
+              br_error_message());
+    cr_assert_not(strstr(br_error_message(), "kink"), "%s", br_error_message());
+    br_clear_error();
+    br_scope_end(scope);
+}
+
+Test(gradcheck, a_kink_is_named)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *at = input(0), *near = input(3e-7);
+    cr_assert_not(br_gradcheck(relu, NULL, 1, &at, NULL));
+    cr_assert(strstr(br_error_message(), "disagree, so the function may have a kink here"), "%s",
+              br_error_message());
+    br_clear_error();
+    cr_assert_not(br_gradcheck(relu, NULL, 1, &near, NULL));
+    cr_assert(strstr(br_error_message(), "with eps = 1e-08 they agree"), "%s", br_error_message());
+    br_clear_error();
+    br_scope_end(scope);
+}
+
+static int warnings;
+
+static void count_warnings(br_error code, const char *message, void *context)
+{
+    (void)context;
+    warnings += code == BR_WARNING && strstr(message, "gradcheck: input 0, element [1, 2]");
+}
+
+/* A mismatch is a warning if an option says so: later calls work, and a later check, too. */
+Test(gradcheck, a_mismatch_can_be_a_warning)
+{
+    const br_gradcheck_options *options = BR_OPTIONS(br_gradcheck, .raise_exception = false);
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = input(0.5);
+    int calls = 0;
+    br_set_error_callback(count_warnings, NULL);
+    cr_assert_not(br_gradcheck(wrong_at_one, NULL, 1, &x, options));
+    cr_assert_eq(warnings, 1);
+    cr_assert_not(br_failed());
+    cr_assert(br_gradcheck(cube, &calls, 1, &x, options), "%s", br_error_message());
+    cr_assert_not(br_gradcheck(wrong_at_one, NULL, 0, NULL, options));
+    cr_assert(br_failed(), "other errors stay errors");
+    br_clear_error();
+    br_set_error_callback(NULL, NULL);
+    br_scope_end(scope);
+}
