@@ -340,36 +340,6 @@ static bool save(trainer *t)
     return ok;
 }
 
-/* The metrics of the latest evaluation. */
-typedef struct evaluation {
-    double metrics[LOG_MAX_VALUES]; /* NaN: none yet */
-    int64_t step;
-} evaluation;
-
-/* Reports the progress: the loss, or its terms if there are several, and the latest metrics, with
- * the step of their evaluation if that is not this one. */
-static void report_progress(const trainer *t, const train_request *request, const double *values,
-                            evaluation *latest)
-{
-    char text[160] = "";
-    for (int i = t->log.n_losses > 1; i < t->log.n_names; i++) {
-        double *metric = i < t->log.n_losses ? NULL : &latest->metrics[i - t->log.n_losses];
-        if (metric && !isnan(values[i])) {
-            *metric = values[i];
-            latest->step = t->step;
-        }
-        double value = metric ? *metric : values[i];
-        size_t n = strlen(text);
-        if (!isnan(value))
-            snprintf(text + n, sizeof text - n, "%s%s %.4f", n ? "  " : "", t->log.names[i], value);
-    }
-    size_t n = strlen(text);
-    if (latest->step > 0 && latest->step != t->step)
-        snprintf(text + n, sizeof text - n, " (step %" PRId64 ")", latest->step);
-    if (request->progress)
-        request->progress(request->context, t->step, text);
-}
-
 static bool draw(const trainer *t)
 {
     /* The floor limits the log axis, because a loss can be zero or close to it. */
@@ -402,7 +372,7 @@ static bool train_step(trainer *t, const train_request *request, double *values,
     if (!ok || !trainer_evaluate(t, values + t->log.n_losses) ||
         (t->ranks.rank == 0 && !trainer_record(t, values, seconds)))
         return false;
-    report_progress(t, request, values, latest);
+    trainer_report_progress(t, request, values, latest);
     return true;
 }
 

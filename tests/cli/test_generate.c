@@ -98,7 +98,7 @@ Test(cli_generate, bad_arguments)
     program_check("generate -m $OUT/model -s 9223372036854775808 a 2>&1", 2,
                   "--seed is '9223372036854775808', must be 0 .. 9223372036854775807");
     program_check("generate -m $OUT/model ?! 2>&1", 1, "no token for the byte 0x3f");
-    program_check("generate -m $OUT/none a 2>&1", 1, "cannot be opened");
+    program_check("generate -m $OUT/none a 2>&1", 1, "there is no such folder");
     program_check("generate -m $OUT/model abcdefghijklmnopqrstuvwxy 2>&1", 1,
                   "no room for new tokens");
     program_check("generate --help", 0, "--max-new-tokens");
