@@ -3,6 +3,7 @@
  * targets nor gradients of weights. */
 #include "ops/index/index_internal.h"
 #include "ops/loss/loss_internal.h"
+#include "ops/scaling.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -48,6 +49,8 @@ bool br__check_class_options(const char *op, const br_tensor *input,
 
 br_tensor *br__unless_left_out(br_tensor *x, br_tensor *factor)
 {
+    if (br__finite(x))
+        return x;
     br_tensor *left_out = br_logical_and(br_eq_scalar(factor, 0), br_logical_not(br_isfinite(x)));
     return br_masked_fill(x, left_out, 0);
 }

@@ -104,14 +104,19 @@ static br_tensor *variance_unscaled(br_tensor *x, const params *p)
     return br_div_scalar(sum, degrees_of_freedom(x, p));
 }
 
-static br_tensor *variance(const char *op, br_tensor *x, const params *p)
+/* Returns the variance of x / *scale. *scale is NULL, which stands for 1, unless a square left the
+ * range of the dtype. */
+static br_tensor *scaled_variance(const char *op, br_tensor *x, const params *p, br_tensor **scale)
 {
     br_tensor *y = variance_unscaled(x, p);
-    if (br__in_range(y))
-        return y;
-    br_tensor *scale = br__scale_of(op, x, p->bits);
-    y = variance_unscaled(br_div(x, scale), p);
-    return scaled_back(scaled_back(y, scale), scale);
+    *scale = br__in_range(y) ? NULL : br__scale_of(op, x, p->bits);
+    return *scale ? variance_unscaled(br_div(x, *scale), p) : y;
+}
+
+static br_tensor *variance(const char *op, br_tensor *x, const params *p)
+{
+    br_tensor *scale, *y = scaled_variance(op, x, p, &scale);
+    return scale ? scaled_back(scaled_back(y, scale), scale) : y;
 }
 
 /* dx = 2 (x - mean) / (count - correction) * dy, where dy has the reduced dimensions with size 1.
@@ -159,11 +164,8 @@ br_tensor *br_var(br_tensor *x, double correction)
 
 static br_tensor *deviation_of(const char *op, br_tensor *x, const params *p)
 {
-    br_tensor *y = variance_unscaled(x, p);
-    if (br__in_range(y))
-        return br_sqrt(y);
-    br_tensor *scale = br__scale_of(op, x, p->bits);
-    return scaled_back(br_sqrt(variance_unscaled(br_div(x, scale), p)), scale);
+    br_tensor *scale, *y = br_sqrt(scaled_variance(op, x, p, &scale));
+    return scale ? scaled_back(y, scale) : y;
 }
 
 /* If all elements are equal, std is 0 and the gradient is set to 0. With x = scale z, the gradient
