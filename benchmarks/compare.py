@@ -29,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 
-from turns import Side
+from turns import Side, read_arguments
 
 MODELS = ["bert-scratch", "encoder-decoder", "classifier-5", "classifier-128", "transformer",
           "gpt2", "attention-2048", "attention-2048-causal", "attention-8192"]
@@ -231,7 +231,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument("--serve", nargs=3, metavar=("MODEL", "PHASE", "RIVAL"),
                         help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = read_arguments(parser)
     if args.serve:
         name, phase, rival = args.serve
         if rival.startswith("jax"):

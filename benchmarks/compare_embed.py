@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 
-from turns import Side
+from turns import Side, read_arguments
 
 PACKAGES = {"torch": ["torch", "transformers", "tokenizers"],
             "compiled": ["torch", "transformers", "tokenizers"],
@@ -227,7 +227,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--onnx", help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = read_arguments(parser)
     if args.serve:
         serve(args)
         return

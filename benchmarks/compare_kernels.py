@@ -11,7 +11,7 @@ import json
 import os
 import sys
 
-from turns import Side, least_time
+from turns import Side, least_time, read_arguments
 
 SIZES = [10 ** i for i in range(8)]
 RANDOM = ["dropout_fast"]  # drops different elements than PyTorch
@@ -191,7 +191,7 @@ def main():
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     parser.add_argument("--times", action="store_true", help="print both times, too")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = read_arguments(parser)
     if args.serve:
         serve_torch(args.threads, args.seconds)
         return

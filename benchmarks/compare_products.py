@@ -21,7 +21,7 @@ import os
 import re
 import sys
 
-from turns import Side, least_time
+from turns import Side, least_time, read_arguments
 
 PRODUCTS = """512x10x64x10:nt 512x10x10x64 72x100x64x100:nt 72x100x100x64 1x32x32x32 1x64x64x64
 1x128x128x128 1x256x256x256 1x512x512x512 1x1024x1024x1024 1x600x768x768:nt 1x600x768x3072:nt
@@ -134,7 +134,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     parser.add_argument("--serve", choices=RIVALS, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = read_arguments(parser)
     if args.serve:
         serve(args.serve, args.threads, args.seconds)
         return

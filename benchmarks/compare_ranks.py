@@ -25,6 +25,7 @@ import tempfile
 import time
 
 from compare import environment
+from turns import read_arguments
 
 SIDES = ["one", "openmpi", "mpich", "torch", "tuned"]
 MODELS = ["bert-scratch"]
@@ -159,7 +160,7 @@ def main():
                         help="path of the command (build/brasa)")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument("--serve", nargs=2, metavar=("RIVAL", "RANK"), help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = read_arguments(parser)
     if args.serve:
         serve_torch(args.model, args.serve[0], int(args.serve[1]), args.ranks)
         return

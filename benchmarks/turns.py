@@ -1,4 +1,5 @@
 """Code shared by the comparisons: processes that take turns, and the least time of a call."""
+import argparse
 import os
 import subprocess
 import sys
@@ -9,6 +10,15 @@ LEAST_CALLS = 3
 # Seconds to wait before each turn if there are several threads. The threads of the previous process keep
 # spinning for a while, which would take processors from the next one.
 SETTLE = 0.01
+
+
+def read_arguments(parser):
+    """Returns the arguments. benchmarks/compare first calls a part with --check-arguments, which ends it here."""
+    parser.add_argument("--check-arguments", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.check_arguments:
+        sys.exit(0)
+    return args
 
 
 class Side:

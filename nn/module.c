@@ -182,11 +182,29 @@ static void free_tree(br_module_state *state)
     br_free(state);
 }
 
+/* Sets an error if the forward of a module of the tree is still entered. Scopes that br_leave() did
+ * not end stay open, but belong to no module any more. */
+static void disown_scopes(const br_module_state *state)
+{
+    for (br_scope *s = br__thread.scope; s; s = s->outer) {
+        if (s->owner != state)
+            continue;
+        s->owner = NULL;
+        if (!br_failed()) /* after an error, forward functions may return early */
+            br_fail(BR_ERROR_STATE, "module_free",
+                    "the forward of %s was entered by br_enter(), but not left by br_leave()",
+                    state->class_name);
+    }
+    for (int64_t i = 0; i < state->n_children; i++)
+        disown_scopes(state->children[i]);
+}
+
 void br_module_free(void *module)
 {
     br_module *self = module;
     if (!br__module_exists("module_free", self))
         return;
+    disown_scopes(self->state);
     leave_parent(self->state);
     free_tree(self->state);
 }

@@ -211,6 +211,30 @@ Test(cli_info, a_model_folder)
     json_decref(object);
 }
 
+Test(cli_info, the_tokenizer_of_a_folder)
+{
+    int status;
+    const char *config = "{\"model_type\": \"bert\"}";
+    const char *vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nword\n";
+    files_write(files_path("config.json"), config, strlen(config));
+    files_write(files_path("vocab.txt"), vocab, strlen(vocab));
+    const char *output = run(files_path(""), &status);
+    cr_assert_eq(status, 0, "%s", output);
+    expect(output, "\nTokenizer\n  vocab.txt, 6 tokens\n");
+
+    char arguments[600];
+    snprintf(arguments, sizeof arguments, "--json %s", files_path(""));
+    output = run(arguments, &status);
+    cr_assert_eq(status, 0, "%s", output);
+    expect(output, "\"tokenizer\":{\"file\":\"vocab.txt\",\"tokens\":6}");
+
+    const char *pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
+    files_write(files_path("vocab.txt"), pointer, strlen(pointer));
+    output = run(files_path(""), &status);
+    cr_assert_eq(status, 1);
+    expect(output, "vocab.txt: is a Git LFS pointer");
+}
+
 Test(cli_info, a_configuration_as_json)
 {
     int status, labels;

@@ -543,3 +543,17 @@ Test(module, a_forgotten_leave_is_an_error)
     br_module_free(outer);
     br_scope_end(scope);
 }
+
+/* Without a scope around the forward, the end of the module is the first chance to see it. */
+Test(module, the_end_of_a_module_reports_a_forgotten_leave)
+{
+    hasty *outer = br_module_new(hasty);
+    outer->inner = br_child(outer, "inner", br_module_new(hasty));
+    without_leave(outer->inner, br_ones(BR_SHAPE(2), BR_F32));
+    br_module_free(outer);
+    check_fails(!br_failed(), "module_free: the forward of hasty was entered by br_enter(), but");
+    br_raise(BR_ERROR_STATE, "no module is running");
+    cr_assert_str_eq(br_error_message(), "no module is running");
+    br_clear_error();
+    br_scope_end(br_scope_current());
+}
