@@ -495,6 +495,7 @@ run_checks() {
     check "layers" .ci/layers
     check "prose" .ci/prose
     check "format" format
+    check "planted errors fit the sources" tests/mutants/run --check
     check "API reference" docs/make_api.py --check
     check "list of the notebooks' cells" docs/make_notebooks.py --check
     check "command line reference" with_build gcc docs/make_command_line.py --check build/brasa
@@ -548,6 +549,7 @@ full_checks() {
     done
     check "PyTorch's samples, new seed" samples "$seed"
     check "extreme values" extremes "$seed"
+    check "planted errors" tests/mutants/run
     check "PyTorch's defaults" defaults
     check "keys of transformers' files" transformers_keys
     check "added tokens of random tokenizers" compared "$seed" tests/data/compare_added.py build/brasa 40

@@ -116,7 +116,8 @@ bool br__anomaly_forward(const br_op *op, const br_tensor *output, int n_inputs,
     if (!output || br_failed() || br__tape.gradient_node)
         return !br_failed();
     unsigned new_anomalies = br__anomaly_of(output) & detected_kinds(), before = 0;
-    if (!new_anomalies || from_scalar_argument(op))
+    bool intended = from_scalar_argument(op);
+    if (!new_anomalies || intended)
         return true;
     int from = -1;
     for (int i = 0; i < n_inputs; i++) {

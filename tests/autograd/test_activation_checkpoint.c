@@ -438,6 +438,34 @@ Test(activation_checkpoint, a_failed_second_run_restores_the_generator)
     br_scope_end(scope);
 }
 
+static br_tensor *dropped_out(br_tensor *const *in, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    return br_f_dropout(in[0], 0.5, true);
+}
+
+/* Without preserve_rng_state, the second run continues with the generator's present state, as any
+ * other code would, and changes it. */
+Test(activation_checkpoint, new_random_numbers_on_request)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(64), BR_F32), true);
+    br_tensor *y =
+        br_activation_checkpoint(dropped_out, NULL, 1, &x,
+                                 BR_OPTIONS(br_activation_checkpoint, .preserve_rng_state = false));
+    br_rng_state state;
+    br_get_rng_state(&state);
+    br_tensor *again = br_f_dropout(x, 0.5, true);
+    double next = br_random_double();
+    cr_assert(!br_equal(again, y));
+    br_set_rng_state(&state);
+    cr_assert(br_backward(br_sum(y)));
+    cr_assert(br_equal(br_grad_of(x), again));
+    cr_assert_eq(br_random_double(), next);
+    br_scope_end(scope);
+}
+
 static br_tensor *tapped(br_tensor *const *in, int n, void *context)
 {
     (void)n;

@@ -69,6 +69,16 @@ Test(anomaly, intended_infinities_and_values_from_the_caller)
     br_tensor *nan = values(2, (double[]){ 0, NAN }, false);
     found(br_exp(br_reshape(nan, BR_SHAPE(1, 2))),
           "reshape: the result [1, 2] has nan at [0, 1]: input 0 [2] already had a NaN");
+    found(br_masked_fill(br_log(br_mul_scalar(x, 0)), mask, -INFINITY),
+          "log: the result [3] has -inf at [0]");
+    br_tensor *largest = values(1, (double[]){ 1.7e308 }, false);
+    /* An infinite exponent excuses its own call only, whether the result was finite or not. */
+    br_tensor *half = values(1, (double[]){ 0.5 }, false);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_not_null(br_pow_scalar(i ? x : half, INFINITY), "%s", br_error_message());
+        found(br_pow_scalar(largest, 2), "pow_scalar: the result [1] has inf at [0]");
+    }
+    found(br_add(largest, largest), "add: the result [1] has inf at [0]");
     br_gt_scalar(x, INFINITY); /* the scalar is infinite, but the result is bool and not checked */
     found(br_log(br_sub(x, x)), "log: the result [3] has -inf at [0]");
     br_scope_end(scope);

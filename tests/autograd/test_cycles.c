@@ -119,6 +119,17 @@ Test(cycles, gradient_changed_in_place)
     br_scope_end(scope);
 }
 
+/* Changing a view of a gradient gives the gradient a history. */
+Test(cycles, view_of_a_gradient_changed_in_place)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf();
+    cr_assert(br_backward(br_sum(br_mul(x, x))));
+    cr_assert(br_mul_(br_reshape(br_grad_of(x), BR_SHAPE(2)), x));
+    cr_assert(br_requires_grad(br_grad_of(x)));
+    br_scope_end(scope);
+}
+
 /* ---- Histories that ended with a scope ------------------------------------------------------- */
 
 Test(cycles, using_a_history_that_ended_is_an_error)

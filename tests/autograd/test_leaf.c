@@ -259,6 +259,36 @@ Test(leaf, hooks_of_chosen_inputs_run_after_the_pass)
     check_order(true);
 }
 
+static void second_is_done(void *context)
+{
+    append(context, 's');
+}
+
+static void queue_second(void *context)
+{
+    append(context, 'q');
+    cr_assert(br_queue_callback(second_is_done, context));
+}
+
+static br_tensor *queue_both(br_tensor *grad, void *context)
+{
+    (void)grad;
+    cr_assert(br_queue_callback(queue_second, context) && br_queue_callback(pass_is_done, context));
+    return NULL;
+}
+
+/* A callback that another one queues runs last. */
+Test(leaf, callbacks_run_in_the_order_of_their_queue)
+{
+    br_scope *scope = br_scope_begin();
+    char calls[8] = "";
+    br_tensor *x = leaf(1, (double[]){ 3 }), *y = br_mul(x, x);
+    br_register_hook(y, queue_both, calls);
+    cr_assert(br_backward(y));
+    cr_assert_str_eq(calls, "qes");
+    br_scope_end(scope);
+}
+
 Test(leaf, callbacks_run_after_an_error_and_only_in_a_pass)
 {
     br_scope *scope = br_scope_begin();

@@ -218,7 +218,9 @@ Test(generate, cache_refuses)
     check_fails(br_cache_append(NULL, 0, &k, &v), "cache is NULL");
     check_fails(br_cache_crop(cache, 1, -1), "length is -1");
     br_set_requires_grad(other, true);
-    check_fails(br_cache_append(cache, 1, &other, &wide), "require grad");
+    k = v = br_zeros_like(other);
+    check_fails(br_cache_append(cache, 1, &other, &v), "require grad");
+    check_fails(br_cache_append(cache, 1, &k, &other), "require grad");
     br_cache_free(cache);
     br_scope_end(scope);
 }

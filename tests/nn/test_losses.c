@@ -65,6 +65,19 @@ Test(loss_modules, equal_the_functions)
     br_scope_end(scope);
 }
 
+static br_tensor *doubled(void *self, br_tensor *original)
+{
+    (void)self;
+    return br_mul_scalar(original, 2);
+}
+
+static br_module *doubled_new(void)
+{
+    br_module *module = br_module_create(sizeof(br_module), "Doubled");
+    br_module_set_forward(module, doubled);
+    return module;
+}
+
 /* The module equals the function of its layer's parameters, also if they are parametrized. */
 Test(loss_modules, linear_cross_entropy)
 {
@@ -87,6 +100,14 @@ Test(loss_modules, linear_cross_entropy)
     br_named_list_free(state);
     br_weight_norm(br_base(loss->linear), "weight", &loss->linear->weight, 0);
     check_close(br_item(br_linear_cross_entropy_loss_forward(loss, x, classes)), br_item(got),
+                1e-5);
+    br_parametrize(loss->linear, bias, doubled_new(), NULL);
+    o.linear_bias =
+        br_mul_scalar(br_module_get(br_base(loss->linear), "parametrizations.bias.original"), 2);
+    cr_assert_null(loss->linear->bias);
+    check_close(br_item(br_linear_cross_entropy_loss_forward(loss, x, classes)),
+                br_item(br_linear_cross_entropy(
+                    x, br_parametrized_value(br_base(loss->linear), "weight"), classes, &o)),
                 1e-5);
     br_module_free(loss);
     loss = br_linear_cross_entropy_loss_new(4, 3, BR_SHAPE(2, 5), false, NULL);

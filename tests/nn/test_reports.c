@@ -43,6 +43,12 @@ Test(reports, summary_shows_the_tree)
                      "%s", text);
     br_free(text);
     check_fails(br_summary(NULL), "module is NULL");
+    br_embedding *large = br_embedding_new(1 << 15, 8, -1);
+    br_module_to(br_base(large), BR_F64);
+    text = br_summary(br_base(large));
+    cr_assert(strstr(text, "Parameters: 262,144, of which 262,144 trainable; 2.0 MiB"), "%s", text);
+    br_free(text);
+    br_module_free(large);
     br_module_free(m);
 }
 

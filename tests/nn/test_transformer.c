@@ -215,6 +215,9 @@ Test(transformer, inputs_are_checked)
     in = (br_multihead_attention_inputs){ .attn_mask = br_zeros(BR_SHAPE(3, 4, 5), BR_BOOL) };
     check_fails(br_multihead_attention_forward(self, x, y, y, &in),
                 "must be [L, S] = [4, 5] or [N * num_heads, L, S] = [3 * 2, 4, 5]");
+    in.attn_mask = br_zeros(BR_SHAPE(4, 5), BR_I64);
+    check_fails(br_multihead_attention_forward(self, x, y, y, &in),
+                "attn_mask is i64, must be bool or query's dtype f32");
     check_fails(br_multihead_attention_forward(NULL, x, x, x, NULL), "module is NULL");
     br_scope_end(scope);
     br_module_free(self);

@@ -1,9 +1,11 @@
 /* tests/tensor/test_alloc.c - memory: user-supplied allocators, limits, counters, and failed
  * allocations. */
+#include "tensor/debug.h"
 #include "tensor/tensor_internal.h"
 #include "tests/support.h"
 #include "tests/tensor/allocator.h"
 
+#include <brasa/nn.h>
 #include <brasa/ops.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -43,6 +45,18 @@ Test(alloc, allocator_cannot_change_while_blocks_are_held)
                 "set_allocator: allocate and deallocate are both required");
     cr_assert(install(&c));
     uninstall(&c);
+}
+
+/* The debug mode keeps the memory of freed handles, which must go back to their own allocator. */
+Test(alloc, allocator_can_change_in_debug_mode)
+{
+    br__debug_set(true);
+    counter c = { 0 };
+    br_module_free(br_linear_new(2, 3, true));
+    cr_assert(install(&c), "%s", br_error_message());
+    br_module_free(br_linear_new(2, 3, true));
+    uninstall(&c);
+    br__debug_set(false);
 }
 
 /* ---- Failure --------------------------------------------------------------------------------- */

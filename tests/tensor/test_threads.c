@@ -9,6 +9,7 @@
 #include <float.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -49,6 +50,36 @@ Test(threads, every_task_runs_once)
         for (int round = 0; round < 200; round++)
             cr_assert(runs_each_once(), "%d threads, round %d", threads, round);
     }
+}
+
+typedef struct signals {
+    pthread_t caller;
+    atomic_int tasks,
+        unblocked; /* tasks of workers, and those among them that SIGTERM can interrupt */
+} signals;
+
+static void look_at_signals(void *context, int64_t i)
+{
+    (void)i;
+    signals *s = context;
+    sigset_t blocked;
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    if (pthread_equal(pthread_self(), s->caller))
+        return;
+    atomic_fetch_add(&s->tasks, 1);
+    atomic_fetch_add(&s->unblocked, !sigismember(&blocked, SIGTERM));
+    sched_yield();
+}
+
+/* A signal handler of the program must run in a thread of the program. */
+Test(threads, workers_receive_no_signals)
+{
+    signals s = { .caller = pthread_self() };
+    br_set_num_threads(4);
+    for (int round = 0; round < 10000 && atomic_load(&s.tasks) == 0; round++)
+        br__parallel(TASKS, look_at_signals, &s);
+    cr_assert_gt(atomic_load(&s.tasks), 0);
+    cr_assert_eq(atomic_load(&s.unblocked), 0);
 }
 
 static void nested(void *context, int64_t i)

@@ -211,6 +211,22 @@ Test(norms, large)
     }
 }
 
+/* Running statistics may be views with any strides. */
+Test(norms, running_statistics_as_views)
+{
+    br_tensor *x = values(BR_SHAPE(4, 3, 2), 2, BR_F32);
+    br_tensor *mean = br_zeros(BR_SHAPE(3), BR_F32), *var = br_ones(BR_SHAPE(3), BR_F32);
+    br_tensor *both = br_stack(BR_INPUTS(mean, var), 1), *columns[2];
+    for (int k = 0; k < 2; k++)
+        columns[k] = br_select(both, 1, k);
+    for (int training = 1; training >= 0; training--) {
+        br_tensor *want = br_f_batch_norm(x, mean, var, NULL, NULL, training, 0.3, 1e-5);
+        cr_assert(br_equal(
+            br_f_batch_norm(x, columns[0], columns[1], NULL, NULL, training, 0.3, 1e-5), want));
+        cr_assert(br_equal(columns[0], mean) && br_equal(columns[1], var));
+    }
+}
+
 Test(norms, errors)
 {
     br_tensor *x = values(BR_SHAPE(2, 3, 4), 1, BR_F32), *two = br_ones(BR_SHAPE(2), BR_F32);
