@@ -48,6 +48,44 @@ Test(generate_choice, keeps_the_tokens_that_transformers_keeps)
     }
 }
 
+/* Generates greedily from a prompt and returns the new token. */
+static int64_t next_token(br_tensor *logits, int64_t n, const int64_t *prompt, int64_t ngram)
+{
+    br_language_model lm = { .model = logits, .next = same_logits, .no_cache = true };
+    br_tensor *ids =
+        br_generate(&lm, br_from_i64(BR_SHAPE(1, n), prompt),
+                    BR_OPTIONS(br_generate, .max_new_tokens = 1, .no_repeat_ngram_size = ngram));
+    cr_assert(ids, "%s", br_error_message());
+    return br_data_i64(ids)[n];
+}
+
+/* Token 2 is the likeliest, then 1. */
+Test(generate_choice, no_repeat_ngram_size_counts_tokens)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *logits = br_from_f32(BR_SHAPE(3), (float[]){ 1, 2, 3 });
+    static const int64_t twos[] = { 2, 2, 2, 2 };
+    for (int64_t n = 1; n <= 4; n++)
+        for (int64_t ngram = 0; ngram <= 5; ngram++) /* n twos have an n-gram if n >= ngram */
+            cr_expect_eq(next_token(logits, n, twos, ngram), ngram > 0 && n >= ngram ? 1 : 2,
+                         "%d tokens, %d-grams", (int)n, (int)ngram);
+    cr_assert_eq(next_token(logits, 4, (int64_t[]){ 0, 2, 1, 0 }, 2), 1); /* 0 2 would repeat */
+    cr_assert_eq(next_token(logits, 4, (int64_t[]){ 0, 2, 1, 0 }, 3), 2);
+    br_scope_end(scope);
+}
+
+/* With top_p this small, only the likeliest token of each row is left. */
+Test(generate_choice, the_likeliest_token_always_stays)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *logits = br_from_f32(BR_SHAPE(3), (float[]){ 1, 1.0001F, 1 });
+    br_tensor *ids = generate(
+        logits, 4, BR_OPTIONS(br_generate, .max_new_tokens = 3, .do_sample = true, .top_p = 1e-9));
+    cr_assert(ids, "%s", br_error_message());
+    cr_assert_eq(br_item_i64(br_sum(br_narrow(ids, 1, 1, 3))), 12);
+    br_scope_end(scope);
+}
+
 Test(generate_choice, no_token_is_an_error)
 {
     static const int64_t all[] = { 0, 1, 2 }, two[] = { 0, 2 };

@@ -216,6 +216,17 @@ Test(hf_bert, first_values)
     br_scope_end(scope);
 }
 
+Test(hf_bert, each_dropout_has_its_own_probability)
+{
+    br_hf_bert_config c = tiny();
+    c.classifier_dropout = 0.2;
+    c.hidden_dropout_prob = 0.3;
+    br_hf_bert_classifier *model = br_hf_bert_for_sequence_classification_new(&c);
+    cr_assert_eq(model->dropout->p, 0.2);
+    cr_assert_eq(model->bert->embeddings->dropout->p, 0.3);
+    br_module_free(model);
+}
+
 Test(hf_bert, taps)
 {
     br_scope *scope = br_scope_begin();

@@ -180,6 +180,27 @@ static br_t5_config tiny(void)
                            .activation = "gelu_new" };
 }
 
+/* In training, each stack ends with dropout: elements of its result are exactly 0. */
+Test(t5, stacks_end_with_dropout)
+{
+    br_scope *scope = br_scope_begin();
+    br_t5_config c = tiny();
+    br_t5 *model = br_t5_new(&c);
+    br_tensor *ids = br_randint(0, 9, BR_SHAPE(20, 5));
+    for (int training = 0; training < 2; training++) {
+        br_train(br_base(model), training);
+        br_tensor *memory = br_t5_encode(model, ids, NULL);
+        br_tensor *states[] = { memory, br_t5_decode(model, ids, memory, NULL) };
+        for (int i = 0; i < 2; i++) {
+            cr_assert(states[i], "%s", br_error_message());
+            double zeros = br_item(br_mean(br_to(br_eq_scalar(states[i], 0), BR_F64)));
+            cr_assert(training ? fabs(zeros - 0.3) < 0.1 : zeros == 0, "%g", zeros);
+        }
+    }
+    br_module_free(model);
+    br_scope_end(scope);
+}
+
 /* The model has every key of the file, and the file every parameter, including names of tied
  * weights. */
 Test(t5, keys_of_transformers)

@@ -7,7 +7,7 @@
 TestSuite(clip, .init = check_begin, .fini = check_end);
 
 /* Returns parameters with the gradients [3, 4], [[0, -12], [84, 0]] (transposed in memory) and
- * NULL, and the first parameter a second time. */
+ * NULL, and the first two parameters a second time. */
 static br_named_list *parameters(br_dtype dtype)
 {
     br_named_list *list = br__named_list_new(true);
@@ -19,6 +19,7 @@ static br_named_list *parameters(br_dtype dtype)
     br__named_list_add(list, "b", b);
     br__named_list_add(list, "none", br_zeros(BR_SHAPE(2), dtype));
     br__named_list_add(list, "tied", a);
+    br__named_list_add(list, "tied_b", b);
     return list;
 }
 

@@ -111,6 +111,37 @@ Test(optim, an_optimizer_without_parameters_is_an_error)
     br_named_list_free(none);
 }
 
+/* The first parameter of a refused group can be added later. */
+Test(optim, a_refused_group_changes_nothing)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x[3];
+    br_named_list *list = br__named_list_new(true), *next = br__named_list_new(true);
+    for (int i = 0; i < 3; i++)
+        x[i] = br_set_requires_grad(br_ones(BR_SHAPE(2), BR_F64), true);
+    br__named_list_add(list, "a", x[0]);
+    br_optim *optim = br_sgd_new(list, NULL);
+    br__named_list_add(next, "b", x[1]);
+    br__named_list_add(next, "c", x[2]);
+    br__named_list_add(next, "again", x[0]);
+    cr_assert_eq(br_optim_add_group(optim, next, NULL), -1);
+    cr_assert(strstr(br_error_message(), "again is already in the optimizer, as a of group 0"));
+    br_clear_error();
+    br_named_list_free(next);
+    next = br__named_list_new(true);
+    br__named_list_add(next, "b", x[1]);
+    cr_assert_eq(br_optim_add_group(optim, next, BR_OPTIONS(br_sgd, .lr = 0.5)), 1);
+    for (int i = 0; i < 3; i++)
+        br_set_grad(x[i], br_ones(BR_SHAPE(2), BR_F64));
+    cr_assert(br_optim_step(optim), "%s", br_error_message());
+    cr_assert_eq(br_at(x[1], 1, (int64_t[]){ 0 }), 0.5);
+    cr_assert_eq(br_at(x[2], 1, (int64_t[]){ 0 }), 1);
+    br_optim_free(optim);
+    br_named_list_free(list);
+    br_named_list_free(next);
+    br_scope_end(scope);
+}
+
 Test(optim, a_parameter_can_be_in_only_one_group)
 {
     br_sequential *s = model_new();
