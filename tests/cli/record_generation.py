@@ -49,7 +49,7 @@ CHANGED = {
     "no_repeat_ngram_size": (2, GREEDY),
     "suppress_tokens": ([0, 9, 20, 39], GREEDY),
     "eos_token_id": ([9, 13, 20], GREEDY),
-    "decoder_start_token_id": (5, GREEDY),
+    "decoder_start_token_id": (5, {"bos_token_id": 7}),
     "bos_token_id": (7, {"decoder_start_token_id": None}),
 }
 ONLY_T5 = {"decoder_start_token_id", "bos_token_id"}

@@ -62,6 +62,8 @@ Test(cli_embed, batches)
         cr_assert_str_eq(json_string_value(json_object_get(batch[i], "text")), texts[i]);
         cr_assert_eq(json_array_size(json_object_get(batch[i], "embedding")), SIZE);
         for (size_t k = 0; k < SIZE; k++) {
+            double printed = value(batch[i], k); /* nine digits, which identify a float */
+            cr_assert(fabs(printed - (double)(float)printed) <= 5.1e-9 * fabs(printed));
             check_close(value(alone[i], k), value(batch[i], k), 1e-6);
             squares += value(batch[i], k) * value(batch[i], k);
         }
@@ -310,6 +312,27 @@ Test(cli_embed, truncation)
     write_file("sentence_bert_config.json", "{\"max_seq_length\": 512}");
     program_check("embed -m $OUT/model 'a a a a a a a a a a a a a'", 1,
                   "15 tokens, more than the model's limit of 12; --max-length 12 truncates it");
+}
+
+/* A limit of the tokenizer counts if it is one token below the model's limit of 12. */
+Test(cli_embed, the_lower_limit_counts)
+{
+    make_sentence_model(MODULES, "{}");
+    program_shell("\"$BRASA\" embed -m $OUT/model --json --max-length 11 'a a a a a a a a a a a a "
+                  "a' >$OUT/1");
+    program_shell("\"$BRASA\" embed -m $OUT/model --json --max-length 12 'a a a a a a a a a a a a "
+                  "a' >$OUT/2");
+    program_shell("! cmp -s $OUT/1 $OUT/2");
+    for (int limit = 11; limit <= 13; limit++) {
+        char text[64], command[200];
+        snprintf(text, sizeof text, "{\"model_max_length\": %d}", limit);
+        write_file("tokenizer_config.json", text);
+        snprintf(command, sizeof command,
+                 "\"$BRASA\" embed -m $OUT/model --json 'a a a a a a a a a a a a a' >$OUT/3 && cmp "
+                 "$OUT/%d $OUT/3",
+                 limit == 11 ? 1 : 2);
+        program_shell(command);
+    }
 }
 
 /* The first of the files that is not empty counts. */

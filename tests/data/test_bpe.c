@@ -271,6 +271,24 @@ Test(bpe, json_of_gpt2s_kind)
     check_changes_fail(json, cases, sizeof cases / sizeof *cases);
 }
 
+/* Without add_prefix_space, the default of ByteLevel holds: a space is added. */
+Test(bpe, the_default_of_add_prefix_space)
+{
+    static const char spaced[] =
+        "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+        "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":"
+        "{\"\\u0120\":0,\"a\":1,\"b\":2,\"ab\":3},\"merges\":[[\"a\",\"b\"]]}}";
+    for (int given = 0; given < 2; given++) {
+        br_tokenizer *t = changed_json(spaced, given ? "" : ",\"add_prefix_space\":false", "");
+        cr_assert(t, "%s", br_error_message());
+        br_encoding *e = encode(t, "ab", -1, NULL);
+        cr_assert_eq(e->length, given ? 1 : 2);
+        cr_assert_eq(e->ids[0], given ? 3 : 0);
+        br_encoding_free(e);
+        br_tokenizer_free(t);
+    }
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 static bool use(void)

@@ -220,6 +220,33 @@ Test(prefetcher, padding)
     br_dataset_free(dataset);
 }
 
+static bool get_row(void *context, int64_t i, br_tensor **fields)
+{
+    (void)context;
+    static const int64_t lengths[] = { 3, 5, 2, 4 };
+    fields[0] = br_full(BR_SHAPE(lengths[i]), (double)i, BR_I64);
+    return true;
+}
+
+/* The longest item may have any place in the batch. */
+Test(prefetcher, padding_to_the_longest_item)
+{
+    br_dataset *dataset = br_dataset_new(4, 1, get_row, NULL, NULL);
+    br_loader *loader = br_loader_new(dataset, BR_OPTIONS(br_loader, .batch_size = 4, .pad = true,
+                                                          .padding_values = (double[]){ -1 }));
+    br_scope *scope = br_scope_begin();
+    br_tensor *rows;
+    cr_assert(br_loader_begin(loader) && br_loader_next(loader, &rows), "%s", br_error_message());
+    cr_assert_eq(br_size(rows, 1), 5);
+    static const int64_t want[] = {
+        0, 0, 0, -1, -1, 1, 1, 1, 1, 1, 2, 2, -1, -1, -1, 3, 3, 3, 3, -1
+    };
+    cr_assert_arr_eq(br_data_i64(rows), want, sizeof want);
+    br_loader_free(loader);
+    br_scope_end(scope);
+    br_dataset_free(dataset);
+}
+
 /* ---- Buckets --------------------------------------------------------------------------------- */
 
 enum { MANY = 1003, BATCH = 2 };

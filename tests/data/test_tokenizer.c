@@ -94,6 +94,22 @@ Test(tokenizer, batches_are_padded)
     br_tokenizer_free(t);
 }
 
+/* Every part of a text that is too long gets the same length, also behind a part that is full. */
+Test(tokenizer, overflowing_parts_are_padded)
+{
+    br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, NULL);
+    br_encode_options options =
+        *BR_OPTIONS(br_encode, .max_length = 5, .padding = BR_PAD_MAX_LENGTH);
+    br_encoding *e = encode(t, "time flies like an arrow", &options);
+    cr_assert(e->length == 5 && e->attention_mask[4] == 1 && e->n_overflow == 1);
+    const br_encoding *rest = &e->overflow[0];
+    cr_assert_eq(rest->length, 5);
+    cr_assert_arr_eq(rest->ids, ((int64_t[]){ 2, 8, 9, 3, 0 }), 5 * sizeof(int64_t));
+    cr_assert_arr_eq(rest->attention_mask, ((int64_t[]){ 1, 1, 1, 1, 0 }), 5 * sizeof(int64_t));
+    br_encoding_free(e);
+    br_tokenizer_free(t);
+}
+
 /* ---- Ids, tokens, decoding ------------------------------------------------------------------- */
 
 Test(tokenizer, decodes)

@@ -393,6 +393,32 @@ Test(unigram, messages)
     check_fails(br_tokenizer_from_sentencepiece("/nonexistent", NULL), "/nonexistent");
 }
 
+/* With byte_fallback, each byte must have a piece, also the first and the last. */
+Test(unigram, every_byte_has_a_piece)
+{
+    static const int missing[] = { -1, 0, 100, 255 };
+    for (size_t k = 0; k < sizeof missing / sizeof *missing; k++) {
+        char model[8192];
+        size_t n = sizeof UNKNOWN - 1;
+        memcpy(model, UNKNOWN, n);
+        for (int byte = 0; byte < 256; byte++) {
+            char name[8];
+            snprintf(name, sizeof name, "<0x%02X>", byte);
+            memcpy(model + n, "\x0a\x0f\x0a\x06", 4);
+            memcpy(model + n + 4, name, 6);
+            memcpy(model + n + 10, "\x15\0\0\0\0\x18\x06", 7); /* score 0, type BYTE */
+            n += byte == missing[k] ? 0 : 17;
+        }
+        memcpy(model + n, "\x12\x03\x98\x02\x01", 5); /* trainer_spec.byte_fallback */
+        br_tokenizer *t = from(model, n + 5);
+        if (missing[k] < 0)
+            cr_assert(t, "%s", br_error_message());
+        else
+            check_fails(t, "byte_fallback is true, but not every byte has a piece");
+        br_tokenizer_free(t);
+    }
+}
+
 /* The score of a user-defined piece is -0.1 plus the greatest score of the normal pieces for each
  * of its letters; its own score does not count. So "a" and "b" with -0.01 each win. */
 Test(unigram, the_greatest_score_is_that_of_a_normal_piece)

@@ -230,8 +230,10 @@ void test_early_gradients_that_hooks_change(void)
 /* The ranks use the weight in different ways, so not all of them send it early. */
 void test_early_gradients_of_some_ranks(void)
 {
-    static const int uses[] = { BOTH, OUTPUT, LOOKUP, 0 };
-    for (int drop = 0; drop < 2; drop++) {
+    static const int patterns[][4] = { { BOTH, OUTPUT, LOOKUP, 0 }, { BOTH, 0, BOTH, OUTPUT } };
+    for (int k = 0; k < 4; k++) {
+        const int *uses = patterns[k / 2];
+        bool drop = k % 2 == 1;
         net *own = net_new(), *alone = alone_new();
         br_data_parallel *p = parallel_new(own, BR_DIST_SUM);
         for (int step = 0; step < 5; step++) {
@@ -239,6 +241,9 @@ void test_early_gradients_of_some_ranks(void)
             for (int r = 0; r < size; r++)
                 check(pass(alone, step * size + r, step ? uses[(r + step) % 4] : BOTH));
             check_same(own, alone);
+            const br_early *early = size > 1 ? bucket_of_weight(p)->early : NULL;
+            if (early && early->sent_by_any && step && uses[(rank + step) % 4] == 0)
+                check(rows_sent_again(early) == 0); /* nothing is left of an earlier pass */
             if (drop)
                 zero(own, alone);
         }

@@ -231,6 +231,30 @@ Test(safetensors_write, permissions_and_links)
 }
 
 /* A limit on the file size simulates a full disk: write() fails after some of the bytes. */
+/* Neither this library nor the Python package reads a header that is longer. */
+Test(safetensors_write, a_header_above_the_limit_is_refused)
+{
+    enum { LIMIT = 100 * 1000 * 1000 };
+    br_module *empty = br_module_create(sizeof(br_module), "empty");
+    br_named_list *none = br_state_dict(empty);
+    char *text = malloc(LIMIT + 1);
+    cr_assert(text);
+    memset(text, 'x', LIMIT);
+    text[LIMIT] = 0;
+    check_fails(br_safetensors_save(PATH, none, 1, &(br_metadata){ "k", text }),
+                "more than the format's limit of 100000000");
+    cr_assert(access(PATH, F_OK) != 0);
+    text[LIMIT - 64] = 0;
+    cr_assert(br_safetensors_save(PATH, none, 1, &(br_metadata){ "k", text }), "%s",
+              br_error_message());
+    br_named_list_free(none);
+    br_module_free(empty);
+    free(text);
+    br_safetensors *file = br_safetensors_open(PATH, NULL);
+    cr_assert(file, "%s", br_error_message());
+    br_safetensors_close(file);
+}
+
 Test(safetensors_write, a_full_disk_leaves_the_old_file)
 {
     br_tensor *small = br_ones(BR_SHAPE(2), BR_F32), *large = br_ones(BR_SHAPE(100000), BR_F32);

@@ -91,6 +91,9 @@ Test(sync, failures_are_errors)
     program_shell("export CALLS_FAIL='fsync 1'; ! " TRAIN
                   " && grep -q 'checkpoint.safetensors: cannot be synced: Input/output' $OUT/said");
     program_shell("cmp $OUT/run/checkpoint.safetensors $OUT/before");
+    program_shell("export CALLS_FAIL='close 1'; ! " TRAIN
+                  " && grep -q 'checkpoint.safetensors: cannot be closed: Input/output' $OUT/said");
+    program_shell("cmp $OUT/run/checkpoint.safetensors $OUT/before");
     program_shell("export CALLS_FAIL='rename 1'; ! " TRAIN
                   " && grep -q 'checkpoint.safetensors: cannot be renamed to: Input' $OUT/said");
     program_shell("cmp $OUT/run/checkpoint.safetensors $OUT/before");

@@ -5,12 +5,14 @@
  *     fsync PATH
  *     rename FROM TO
  *
- * $CALLS_FAIL, for example "fsync 2", makes the second of these calls fail with EIO. */
+ * $CALLS_FAIL, for example "fsync 2", makes the second of these calls fail with EIO. "close 1" is
+ * the first close of a regular file that was open for writing. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,15 +31,18 @@ __attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
     int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
     if (fd >= 0) {
         syscall(SYS_write, fd, line, (size_t)n);
-        close(fd);
+        syscall(SYS_close, fd);
     }
 }
 
 /* Counts a call; returns whether it is the one that must fail, with errno set. */
 static int fails(const char *kind)
 {
-    static int fsyncs, renames;
-    int number = strcmp(kind, "fsync") == 0 ? ++fsyncs : ++renames;
+    static int fsyncs, renames, closes;
+    int *count = strcmp(kind, "fsync") == 0   ? &fsyncs
+                 : strcmp(kind, "close") == 0 ? &closes
+                                              : &renames;
+    int number = ++*count;
     char name[16] = "";
     int which = 0;
     const char *wanted = getenv("CALLS_FAIL");
@@ -81,4 +86,15 @@ int rename(const char *from, const char *to)
 {
     note("rename %s %s\n", from, to);
     return fails("rename") ? -1 : renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+/* A file system may report only now that the data of a file could not be written. */
+int close(int fd)
+{
+    struct stat st;
+    int flags = fcntl(fd, F_GETFL);
+    bool written =
+        flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    int result = (int)syscall(SYS_close, fd);
+    return written && fails("close") ? -1 : result;
 }

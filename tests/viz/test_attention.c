@@ -472,3 +472,32 @@ Test(attention_view, omitted_weights_are_counted)
     br_attention_free(a);
     br_scope_end(scope);
 }
+
+/* Logarithms hold 0 .. 1 only. Other weights are stored as f16, also beside weights that are NaN.
+ */
+Test(attention_view, weights_out_of_range_are_f16)
+{
+    static const struct {
+        float weights[4];
+        const char *type;
+    } cases[] = {
+        { { 0.9f, 0.1f, 0, 1 }, "u8" },     { { 0.9f, 0.1f, NAN, 1 }, "u8" },
+        { { 0.9f, 0.1f, 0, 1.5f }, "f16" }, { { -0.1f, 0.1f, 0, 1 }, "f16" },
+        { { NAN, 0.1f, 0, 1.5f }, "f16" },  { { 1.5f, 0.1f, 0, NAN }, "f16" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        br_scope *scope = br_scope_begin();
+        br_attention *a = text_of(2);
+        br_tensor *w = br_from_f32(BR_SHAPE(1, 1, 2, 2), cases[i].weights);
+        br_attention_add(a, BR_ATTENTION_SELF, NULL, w, NULL, NULL);
+        br_attention_view view = { .attention = a };
+        const br_attention_html_options *o =
+            BR_OPTIONS(br_attention_html, .precision = BR_PRECISION_U8);
+        cr_assert_gt(br_attention_html(path, 1, &view, o), 0, "%s", br_error_message());
+        char want[64];
+        snprintf(want, sizeof want, "\"weights\":{\"id\":\"w0-0\",\"type\":\"%s\"}", cases[i].type);
+        cr_expect(strstr(read_page(), want), "case %d is not %s", (int)i, cases[i].type);
+        br_attention_free(a);
+        br_scope_end(scope);
+    }
+}

@@ -132,6 +132,25 @@ Test(plot, points_that_are_not_finite_break_the_line)
     cr_assert(strstr(text, ">5<"));
 }
 
+/* A name that is wider than the picture has a row of the legend to itself, and leaves none empty.
+ */
+Test(plot, the_rows_of_the_legend)
+{
+    char wide[300];
+    double left, top[4], right, bottom;
+    const double x[] = { 0, 1 };
+    memset(wide, 'm', sizeof wide - 1);
+    wide[sizeof wide - 1] = 0;
+    const char *const names[4][2] = { { "a", "b" }, { wide, NULL }, { wide, "b" }, { "a", wide } };
+    for (int i = 0; i < 4; i++) {
+        br_series s[2] = { { names[i][0], 2, x, x }, { names[i][1], 2, x, x } };
+        cr_assert(br_plot_svg(path, names[i][1] ? 2 : 1, s, NULL), "%s", br_error_message());
+        edges(read_plot(), &left, &top[i], &right, &bottom);
+    }
+    cr_assert_eq(top[1], top[0]);
+    cr_assert(top[2] == top[3] && top[2] > top[0]);
+}
+
 Test(plot, text_is_escaped)
 {
     const double x[] = { 0, 1 };
