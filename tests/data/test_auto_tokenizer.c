@@ -411,43 +411,6 @@ Test(auto_tokenizer, contradictions)
                   (int64_t[]){ 1, 3, 0, 1, 2 });
 }
 
-/* A token with a name, such as eos_token, is special even if its entry says otherwise. */
-Test(auto_tokenizer, named_tokens_are_special)
-{
-    put("vocab.txt", vocab);
-    put("tokenizer_config.json", "{\"eos_token\":{\"__type\":\"AddedToken\",\"content\":\"a\","
-                                 "\"special\":false,\"normalized\":false}}");
-    br_tokenizer *t = load(NULL);
-    cr_assert(t, "%s", br_error_message());
-    int64_t id = br_tokenizer_id(t, "a", -1);
-    for (int skip = 0; skip < 2; skip++) {
-        char *text = br_tokenizer_decode(t, 1, &id, skip);
-        cr_assert_str_eq(text, skip ? "" : "a");
-        br_free(text);
-    }
-    br_tokenizer_free(t);
-}
-
-/* GPT-2's tokenizer pads with eos_token, unless there is a pad_token. */
-Test(auto_tokenizer, padding_of_gpt2)
-{
-    copy(BRASA_TEST_DIR "/data/bpe/vocab.json", "vocab.json");
-    copy(BRASA_TEST_DIR "/data/bpe/merges.txt", "merges.txt");
-    for (int pad = 0; pad < 2; pad++) {
-        put("tokenizer_config.json",
-            pad ? "{\"eos_token\":\"b\",\"pad_token\":\"c\"}" : "{\"eos_token\":\"b\"}");
-        br_tokenizer *t = load(NULL);
-        cr_assert(t, "%s", br_error_message());
-        br_text text = { "a", -1 };
-        br_encoding *e = br_tokenizer_encode(
-            t, &text, NULL, BR_OPTIONS(br_encode, .max_length = 2, .padding = BR_PAD_MAX_LENGTH));
-        cr_assert(e && e->length == 2, "%s", br_error_message());
-        cr_assert_eq(e->ids[1], br_tokenizer_id(t, pad ? "c" : "b", -1));
-        br_encoding_free(e);
-        br_tokenizer_free(t);
-    }
-}
-
 Test(auto_tokenizer, classes)
 {
     put("vocab.txt", vocab);
