@@ -20,12 +20,38 @@ static bool fail_errno(const char *op, const char *path, const char *what)
     return false;
 }
 
+/* ---- Calls that a signal may interrupt ------------------------------------------------------ */
+
+static int open_again(const char *path, int flags)
+{
+    int fd;
+    do
+        fd = open(path, flags | O_CLOEXEC, 0666);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+static bool sync_again(int fd)
+{
+    int status;
+    do
+        status = fsync(fd);
+    while (status != 0 && errno == EINTR);
+    return status == 0;
+}
+
+/* Linux closes the descriptor even if a signal interrupts the call, so it is not repeated. */
+static bool close_once(int fd)
+{
+    return close(fd) == 0 || errno == EINTR;
+}
+
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 int br__open_file(const char *op, const char *path, uint64_t *size)
 {
     /* O_NONBLOCK keeps open() from waiting for a FIFO's writer. Regular files ignore it. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = open_again(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
         fail_errno(op, path, "cannot be opened");
         return -1;
@@ -127,7 +153,7 @@ static bool open_temporary(br_replacement *r)
                                  (unsigned long long)random);
         if (!r->temporary)
             return false;
-        r->fd = open(r->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        r->fd = open_again(r->temporary, O_WRONLY | O_CREAT | O_EXCL);
         if (r->fd >= 0)
             return true;
         if (errno != EEXIST)
@@ -146,7 +172,7 @@ static bool open_directory(br_replacement *r)
     size_t n = directory_length(r->path);
     char *name = n ? br_format("%.*s", (int)n, r->path) : br_strdup(".");
     if (name)
-        r->directory = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        r->directory = open_again(name, O_RDONLY | O_DIRECTORY);
     br_free(name);
     return name != NULL;
 }
@@ -222,14 +248,14 @@ bool br__replace_write(br_replacement *r, const void *data, size_t n)
  * lack of read permission. */
 static bool sync_directory(const br_replacement *r)
 {
-    return r->directory < 0 || fsync(r->directory) == 0 || errno == EINVAL || errno == ENOTSUP ||
+    return r->directory < 0 || sync_again(r->directory) || errno == EINVAL || errno == ENOTSUP ||
            fail_errno(r->op, r->path, "was written, but its directory cannot be synced");
 }
 
 bool br__replace_commit(br_replacement *r)
 {
-    bool ok = fsync(r->fd) == 0 || fail_errno(r->op, r->path, "cannot be synced");
-    if (close(r->fd) != 0 && ok)
+    bool ok = sync_again(r->fd) || fail_errno(r->op, r->path, "cannot be synced");
+    if (!close_once(r->fd) && ok)
         ok = fail_errno(r->op, r->path, "cannot be closed");
     r->fd = -1;
     if (ok)

@@ -1,16 +1,25 @@
-/* tests/shim/calls.c - a library for LD_PRELOAD that records a program's writes, syncs and renames
- * of files in the file $CALLS, one per line:
+/* tests/shim/calls.c - a library for LD_PRELOAD that records a program's changes of files in the
+ * file $CALLS, one per line:
  *
+ *     create PATH
  *     write PATH
  *     fsync PATH
+ *     close PATH
  *     rename FROM TO
+ *     unlink PATH
  *
- * $CALLS_FAIL, for example "fsync 2", makes the second of these calls fail with EIO. "close 1" is
- * the first close of a regular file that was open for writing. */
-#include <dlfcn.h>
+ * and makes its calls fail as a file system may:
+ *
+ *     CALLS_FAIL="fsync 2"          the second fsync() fails with EIO
+ *     CALLS_FAIL="write 3 ENOSPC"   the third write, and each later one, finds a full disk
+ *     CALLS_EVERY=EINTR             every other call on a file, also open() and pread(), is
+ *                                   interrupted by a signal
+ *     CALLS_EVERY=SHORT             reads and writes transfer half of the bytes
+ *     CALLS_KILL=7                  the program is killed before the seventh change */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,37 +29,64 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static bool every(const char *what)
+{
+    const char *wanted = getenv("CALLS_EVERY");
+    return wanted && strcmp(wanted, what) == 0;
+}
+
+/* Returns true for every other call, which must then fail with EINTR. */
+static bool interrupted(void)
+{
+    static int calls;
+    if (!every("EINTR") || ++calls % 2 == 0)
+        return false;
+    errno = EINTR;
+    return true;
+}
+
+static size_t shortened(size_t n)
+{
+    return n > 1 && every("SHORT") ? (n + 1) / 2 : n;
+}
+
+/* Records a change that the program is about to make. */
 __attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
 {
-    const char *path = getenv("CALLS");
+    static int changes;
+    const char *path = getenv("CALLS"), *last = getenv("CALLS_KILL");
     char line[2 * PATH_MAX + 16];
     va_list args;
     va_start(args, format);
     int n = vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+    if (last && ++changes == atoi(last))
+        kill(getpid(), SIGKILL);
+    int fd =
+        path ? (int)syscall(SYS_open, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
     if (fd >= 0) {
         syscall(SYS_write, fd, line, (size_t)n);
         syscall(SYS_close, fd);
     }
 }
 
-/* Counts a call; returns whether it is the one that must fail, with errno set. */
-static int fails(const char *kind)
+/* Counts a call; returns whether it must fail, with errno set. */
+static bool fails(const char *kind)
 {
-    static int fsyncs, renames, closes;
-    int *count = strcmp(kind, "fsync") == 0   ? &fsyncs
-                 : strcmp(kind, "close") == 0 ? &closes
-                                              : &renames;
-    int number = ++*count;
-    char name[16] = "";
-    int which = 0;
+    static const char *const kinds[] = { "create", "write", "fsync", "close", "rename", "unlink" };
+    static int counts[sizeof kinds / sizeof *kinds];
+    char name[16] = "", error[16] = "";
+    int which = 0, k = 0;
+    while (strcmp(kinds[k], kind) != 0)
+        k++;
+    counts[k]++;
     const char *wanted = getenv("CALLS_FAIL");
-    if (!wanted || sscanf(wanted, "%15s %d", name, &which) != 2 || strcmp(name, kind) != 0 ||
-        which != number)
-        return 0;
-    errno = EIO;
-    return 1;
+    if (!wanted || sscanf(wanted, "%15s %d %15s", name, &which, error) < 2 ||
+        strcmp(name, kind) != 0)
+        return false;
+    bool full = strcmp(error, "ENOSPC") == 0;
+    errno = full ? ENOSPC : EIO;
+    return full ? counts[k] >= which : counts[k] == which;
 }
 
 /* Returns the file's path, or "" if it is neither a regular file nor a directory. */
@@ -67,19 +103,55 @@ static const char *path_of(int fd, char path[static PATH_MAX])
     return path;
 }
 
+/* ---- The calls ------------------------------------------------------------------------------- */
+
+int open(const char *path, int flags, ...)
+{
+    int mode = 0;
+    if (flags & O_CREAT) {
+        va_list args;
+        va_start(args, flags);
+        mode = va_arg(args, int);
+        va_end(args);
+        note("create %s\n", path);
+        if (fails("create"))
+            return -1;
+    }
+    return interrupted() ? -1 : (int)syscall(SYS_open, path, flags, mode);
+}
+
+ssize_t pread(int fd, void *data, size_t n, off_t offset)
+{
+    return interrupted() ? -1 : syscall(SYS_pread64, fd, data, shortened(n), offset);
+}
+
 ssize_t write(int fd, const void *data, size_t n)
 {
     char path[PATH_MAX];
-    if (*path_of(fd, path))
-        note("write %s\n", path);
-    return syscall(SYS_write, fd, data, n);
+    if (!*path_of(fd, path))
+        return syscall(SYS_write, fd, data, n);
+    note("write %s\n", path);
+    return fails("write") || interrupted() ? -1 : syscall(SYS_write, fd, data, shortened(n));
 }
 
 int fsync(int fd)
 {
     char path[PATH_MAX];
     note("fsync %s\n", path_of(fd, path));
-    return fails("fsync") ? -1 : (int)syscall(SYS_fsync, fd);
+    return fails("fsync") || interrupted() ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+/* A file system may report only now that the data of a file could not be written. The descriptor is
+ * closed in any case. */
+int close(int fd)
+{
+    char path[PATH_MAX];
+    int flags = fcntl(fd, F_GETFL);
+    bool written = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && *path_of(fd, path);
+    if (written)
+        note("close %s\n", path);
+    int result = (int)syscall(SYS_close, fd);
+    return written && (fails("close") || interrupted()) ? -1 : result;
 }
 
 int rename(const char *from, const char *to)
@@ -88,13 +160,8 @@ int rename(const char *from, const char *to)
     return fails("rename") ? -1 : renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
 
-/* A file system may report only now that the data of a file could not be written. */
-int close(int fd)
+int unlink(const char *path)
 {
-    struct stat st;
-    int flags = fcntl(fd, F_GETFL);
-    bool written =
-        flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    int result = (int)syscall(SYS_close, fd);
-    return written && fails("close") ? -1 : result;
+    note("unlink %s\n", path);
+    return fails("unlink") ? -1 : unlinkat(AT_FDCWD, path, 0);
 }
