@@ -226,11 +226,20 @@ static bool sync_directory(const br_replacement *r)
            fail_errno(r->op, r->path, "was written, but its directory cannot be synced");
 }
 
+bool br__replace_sync(br_replacement *r)
+{
+    if (fsync(r->fd) == 0)
+        return true;
+    fail_errno(r->op, r->path, "cannot be synced");
+    br__replace_abandon(r);
+    return false;
+}
+
 bool br__replace_commit(br_replacement *r)
 {
-    bool ok = fsync(r->fd) == 0 || fail_errno(r->op, r->path, "cannot be synced");
-    if (close(r->fd) != 0 && ok)
-        ok = fail_errno(r->op, r->path, "cannot be closed");
+    if (!br__replace_sync(r))
+        return false;
+    bool ok = close(r->fd) == 0 || fail_errno(r->op, r->path, "cannot be closed");
     r->fd = -1;
     if (ok)
         ok = rename(r->temporary, r->path) == 0 ||
