@@ -78,8 +78,8 @@ BR_API br_auto_model_save_options br_auto_model_save_defaults(void);
  * It also gets config.json of `from`, with the model's class, dtype, vocab_size, labels and
  * tie_word_embeddings. Every other value must be the model's: a difference that changes shapes or
  * results is an error that names it. Other files stay, except shards of earlier weights. Returns
- * false and an error on failure; old files are then unchanged. docs/auto_model.md has the details.
- */
+ * false and an error on failure. A full disk or a failed allocation leaves the old files, and each
+ * file is replaced whole. docs/auto_model.md has the details. */
 BR_API bool br_auto_model_save(const char *dir, br_module *model,
                                const br_auto_model_save_options *options);
 

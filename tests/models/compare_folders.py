@@ -28,6 +28,7 @@ os.environ["TRANSFORMERS_VERBOSITY"] = "critical"
 os.environ["TQDM_DISABLE"] = "1"
 
 import torch  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
 from sentence_transformers import SentenceTransformer  # noqa: E402
 from transformers import AutoConfig, AutoTokenizer, BertModel, GenerationConfig  # noqa: E402
 from transformers.models.t5.modeling_t5 import T5LayerNorm  # noqa: E402
@@ -268,7 +269,7 @@ class Comparison:
         self.library.save(folder, model_class.__name__, target)
         self.counts["saved models"] += 1
         (model, info), (first, first_info) = [
-            model_class.from_pretrained(path, dtype=torch.float32, output_loading_info=True) for path in (target, folder.model)]
+            model_class.from_pretrained(path, dtype=torch.float32, attn_implementation="eager", output_loading_info=True) for path in (target, folder.model)]
         for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
             if info[kind]:
                 self.problem(f"saved {model_class.__name__}: {kind} {info[kind]}")
@@ -276,6 +277,11 @@ class Comparison:
         for key in expected.keys() - set(first_info["missing_keys"]) | have.keys() ^ expected.keys():
             if key not in have or key not in expected or not same_bits(have[key], expected[key]):
                 self.problem(f"saved {model_class.__name__}: {key} differs")
+        own = folder.path.with_name("own")
+        first.save_pretrained(own)
+        keys, own_keys = [set(load_file(path / "model.safetensors")) for path in (target, own)]
+        if keys != own_keys and not first_info["missing_keys"]:
+            self.problem(f"saved {model_class.__name__}: keys {keys ^ own_keys} are in one of Brasa's and transformers' files")
         self.saved_files(folder, model_class, target, texts, want)
 
     def saved_files(self, folder, model_class, target, texts, want):
@@ -404,7 +410,7 @@ def compare(comparison, path, seed, turn):
         comparison.step(comparison.embeddings, folder, tokenizer, short[:6])
     elif folder.model_class in GENERATORS.values():
         comparison.step(comparison.generated, folder, model, tokenizer, short[:3])
-    for model_class in {folder.model_class, MODELS[folder.kind][0]}:
+    for model_class in dict.fromkeys([folder.model_class, MODELS[folder.kind][0]]):
         comparison.step(comparison.saved, folder, model_class, texts, want)
     check_refusals(comparison, folder, batch, config, rng)
     return folder
