@@ -230,6 +230,16 @@ br_auto_config *br_auto_config_load(const char *path)
     return NULL;
 }
 
+br_auto_config *br__config_parse(const char *path, const char *text)
+{
+    br_auto_config *config = BR_NEW(br_auto_config);
+    if (config && (config->path = br_strdup(path)) && parse(config, text, strlen(text)) &&
+        settle(config))
+        return config;
+    br_auto_config_free(config);
+    return NULL;
+}
+
 void br_auto_config_free(br_auto_config *config)
 {
     if (!BR_END("auto_config_free", config))

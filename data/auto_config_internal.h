@@ -49,6 +49,10 @@ struct br_auto_config {
     json_t *defaults; /* values of keys that are not in the file */
 };
 
+/* Returns the configuration of a text, for br_auto_config_free(), or NULL and an error. Errors name
+ * the file `path`. */
+br_auto_config *br__config_parse(const char *path, const char *text);
+
 /* Calls `visit` with every key of the file that is not null and not in its type's lists. Such a key
  * may change a model's numbers. Stops and returns false when `visit` returns false. */
 bool br__config_each_unknown(const br_auto_config *config, bool (*visit)(void *, const char *key),

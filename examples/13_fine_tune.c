@@ -1,7 +1,7 @@
 /* Fine-tuning from a Hugging Face folder: loads tokenizer and weights, trains BERT with a new
- * classifier on a few sentences, saves it to the folder, and loads it again. Without an argument
- * the program makes a folder with an untrained BERT; with one, such as bert-base-uncased, it uses
- * that folder and writes to fine_tuned.safetensors in it. */
+ * classifier on a few sentences, and saves the model as a folder, "fine_tuned" in the first one,
+ * which transformers can load. Without an argument the program makes a folder with an untrained
+ * BERT; with one, such as bert-base-uncased, it uses that folder. */
 #include <brasa/brasa.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,12 +128,19 @@ int main(int argc, char **argv)
     br_auto_model_report_clear(&report);
     train(model, tokenizer);
     int right = test(model, tokenizer);
-    br_model_save(path_in(folder, "fine_tuned.safetensors"), br_base(model), 0, NULL);
+    br_auto_model_save(path_in(folder, "fine_tuned"), br_base(model),
+                       BR_OPTIONS(br_auto_model_save, .from = folder));
     br_module_free(model);
     br_tokenizer_free(tokenizer);
-    static const char *const files[] = { "vocab.txt", "config.json", "model.safetensors",
-                                         "fine_tuned.safetensors", "" };
-    for (int i = 0; argc == 1 && i < 5; i++)
+    static const char *const files[] = { "fine_tuned/vocab.txt",
+                                         "fine_tuned/config.json",
+                                         "fine_tuned/model.safetensors",
+                                         "fine_tuned",
+                                         "vocab.txt",
+                                         "config.json",
+                                         "model.safetensors",
+                                         "" };
+    for (int i = 0; argc == 1 && i < 8; i++)
         remove(path_in(folder, files[i])); /* at last, the folder itself */
     br_thread_cleanup();
     return br_report(stderr) || right < TEST;

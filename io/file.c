@@ -252,11 +252,20 @@ static bool sync_directory(const br_replacement *r)
            fail_errno(r->op, r->path, "was written, but its directory cannot be synced");
 }
 
+bool br__replace_sync(br_replacement *r)
+{
+    if (sync_again(r->fd))
+        return true;
+    fail_errno(r->op, r->path, "cannot be synced");
+    br__replace_abandon(r);
+    return false;
+}
+
 bool br__replace_commit(br_replacement *r)
 {
-    bool ok = sync_again(r->fd) || fail_errno(r->op, r->path, "cannot be synced");
-    if (!close_once(r->fd) && ok)
-        ok = fail_errno(r->op, r->path, "cannot be closed");
+    if (!br__replace_sync(r))
+        return false;
+    bool ok = close_once(r->fd) || fail_errno(r->op, r->path, "cannot be closed");
     r->fd = -1;
     if (ok)
         ok = rename(r->temporary, r->path) == 0 ||

@@ -54,6 +54,10 @@ typedef struct br_replacement {
  * file at `path` is unchanged. */
 bool br__replace_begin(br_replacement *r, const char *op, const char *path);
 bool br__replace_write(br_replacement *r, const void *data, size_t n);
+/* Syncs the temporary file to disk, which br__replace_commit() also does. A program that replaces
+ * several files calls this for each of them first, so that a full disk is found before the first
+ * file is replaced. */
+bool br__replace_sync(br_replacement *r);
 bool br__replace_commit(br_replacement *r);
 /* Removes the temporary file. May be called after a failure. */
 void br__replace_abandon(br_replacement *r);
@@ -100,6 +104,11 @@ void br__header_free(br_header *header);
 /* Return NULL, without an error, if there is no such tensor or key. */
 const br_file_entry *br__header_find(const br_header *header, const char *name);
 const char *br__header_metadata(const br_header *header, const char *key);
+
+/* Begins a replacement of the file at `path`, with the arguments and checks of
+ * br_safetensors_save(), and writes it completely. The caller commits it. */
+bool br__safetensors_write(br_replacement *file, const char *path, const br_named_list *tensors,
+                           int64_t n_metadata, const br_metadata *metadata);
 
 /* Returns t if it is contiguous, else a contiguous copy in the innermost scope; NULL on error. */
 const br_tensor *br__dense(const char *op, const br_tensor *t);

@@ -21,4 +21,9 @@ json_t *br__json_parse_reals(const char *op, const char *path, const char *text,
  * text is not JSON, the place in it. */
 json_t *br__json_read_file(const char *op, const char *path, size_t most, bool reals);
 
+/* Returns a value as text, laid out as by Python's json.dumps(value, indent=2): the keys keep their
+ * order, and a real number gets the fewest digits that preserve it. The caller frees it with
+ * br_free(). Returns NULL and an error that names `op` and `path` if allocation fails. */
+char *br__json_text(const char *op, const char *path, const json_t *value);
+
 #endif

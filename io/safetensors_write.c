@@ -246,23 +246,21 @@ static bool write_tensor(br_replacement *file, const br_tensor *t)
     return ok;
 }
 
-static bool write_file(const char *path, const buffer *header, size_t n,
+static bool write_file(br_replacement *file, const char *path, const buffer *header, size_t n,
                        const br_named_tensor *items)
 {
-    br_replacement file;
-    if (!br__replace_begin(&file, op, path))
+    if (!br__replace_begin(file, op, path))
         return false;
-    bool ok = br__replace_write(&file, header->text, header->n);
+    bool ok = br__replace_write(file, header->text, header->n);
     for (size_t i = 0; ok && i < n; i++)
-        ok = write_tensor(&file, items[i].tensor);
-    if (ok)
-        return br__replace_commit(&file);
-    br__replace_abandon(&file);
-    return false;
+        ok = write_tensor(file, items[i].tensor);
+    if (!ok)
+        br__replace_abandon(file);
+    return ok;
 }
 
-bool br_safetensors_save(const char *path, const br_named_list *tensors, int64_t n_metadata,
-                         const br_metadata *metadata)
+bool br__safetensors_write(br_replacement *file, const char *path, const br_named_list *tensors,
+                           int64_t n_metadata, const br_metadata *metadata)
 {
     if (!br__required(op, "path", path) || !br__required(op, "tensors", tensors) ||
         (n_metadata > 0 && !br__required(op, "metadata", metadata)))
@@ -277,8 +275,16 @@ bool br_safetensors_save(const char *path, const br_named_list *tensors, int64_t
     br_named_tensor *items = sort_tensors(tensors);
     buffer header = { 0 };
     bool ok = items && make_header(&header, (size_t)tensors->count, items, n_metadata, metadata) &&
-              write_file(path, &header, (size_t)tensors->count, items);
+              write_file(file, path, &header, (size_t)tensors->count, items);
     br_free(header.text);
     br_free(items);
     return ok;
+}
+
+bool br_safetensors_save(const char *path, const br_named_list *tensors, int64_t n_metadata,
+                         const br_metadata *metadata)
+{
+    br_replacement file;
+    return br__safetensors_write(&file, path, tensors, n_metadata, metadata) &&
+           br__replace_commit(&file);
 }

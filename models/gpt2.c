@@ -10,7 +10,7 @@
 
 BR_DEFINE_DEFAULTS(br_gpt2)
 
-static const char op[] = "gpt2";
+static const char op[] = "gpt2", BASE[] = "GPT2Model";
 
 /* ---- Configuration --------------------------------------------------------------------------- */
 
@@ -225,7 +225,7 @@ static br_tensor *run_block(br_gpt2_block *self, br_tensor *x, const pass *p, br
 
 static br_gpt2 *make_model(br_gpt2_config c)
 {
-    br_gpt2 *self = br_module_create(sizeof *self, "GPT2Model");
+    br_gpt2 *self = br_module_create(sizeof *self, BASE);
     self->config = c;
     self->wte = br_child(self, "wte", br_embedding_new(c.vocab_size, c.n_embd, -1));
     self->wpe = br_child(self, "wpe", br_embedding_new(c.n_positions, c.n_embd, -1));
@@ -494,8 +494,30 @@ static bool init_key(const br_auto_config *config, const char *key, br_tensor *w
     return init(&c, key, weight);
 }
 
+static const br_gpt2 *base_of(br_module *module)
+{
+    if (strcmp(br_module_class(module), BASE) == 0)
+        return (const br_gpt2 *)module;
+    return (const br_gpt2 *)br_module_find(module, "transformer");
+}
+
+static const char *differing_key(br_module *a, br_module *b)
+{
+    const br_gpt2 *x = base_of(a), *y = base_of(b);
+    const br_gpt2_block *first = br_module_list_at(x->h, 0), *other = br_module_list_at(y->h, 0);
+    if (x->config.n_head != y->config.n_head)
+        return "n_head";
+    if (x->config.layer_norm_epsilon != y->config.layer_norm_epsilon)
+        return "layer_norm_epsilon";
+    if (x->config.unscaled != y->config.unscaled)
+        return "scale_attn_weights";
+    if (x->config.scale_by_layer != y->config.scale_by_layer)
+        return "scale_attn_by_inverse_layer_idx";
+    return first->mlp->act != other->mlp->act ? "activation_function" : NULL;
+}
+
 static const br_model_class classes[] = {
-    { "GPT2Model", load_model },
+    { BASE, load_model },
     { "GPT2LMHeadModel", load_lm },
     { NULL, NULL },
 };
@@ -511,4 +533,6 @@ const br_model_family zoo_gpt2_family = {
     .heads = heads,
     .ignored = ignored,
     .init = init_key,
+    .embeddings = "wte.weight",
+    .differing_key = differing_key,
 };

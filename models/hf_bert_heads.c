@@ -3,6 +3,8 @@
 #include "models/hf_bert_internal.h"
 #include "models/models_internal.h"
 
+#include <string.h>
+
 /* ---- cls ------------------------------------------------------------------------------------- */
 
 static br_hf_bert_transform *new_transform(const br_hf_bert *bert)
@@ -66,7 +68,8 @@ static br_hf_bert_heads *new_heads(const br_hf_bert *bert, bool predictions, boo
 
 /* ---- BertForPreTraining, BertForMaskedLM, BertForNextSentencePrediction ---------------------- */
 
-static const char PRETRAINING[] = "BertForPreTraining", MASKED_LM[] = "BertForMaskedLM",
+static const char BASE[] = "BertModel", PRETRAINING[] = "BertForPreTraining",
+                  MASKED_LM[] = "BertForMaskedLM",
                   NEXT_SENTENCE[] = "BertForNextSentencePrediction",
                   CLASSIFICATION[] = "BertForSequenceClassification";
 
@@ -213,8 +216,31 @@ static bool init(const br_auto_config *config, const char *key, br_tensor *weigh
     return zoo_hf_bert_init(&c, key, weight);
 }
 
+static const br_hf_bert *base_of(br_module *module)
+{
+    if (strcmp(br_module_class(module), BASE) == 0)
+        return (const br_hf_bert *)module;
+    return (const br_hf_bert *)br_module_find(module, "bert");
+}
+
+static br_hf_bert_activation activation_of(const br_hf_bert *bert)
+{
+    const br_hf_bert_layer *first = br_module_list_at(bert->encoder->layer, 0);
+    return first->intermediate->activation;
+}
+
+static const char *differing_key(br_module *a, br_module *b)
+{
+    const br_hf_bert *x = base_of(a), *y = base_of(b);
+    if (x->config.num_attention_heads != y->config.num_attention_heads)
+        return "num_attention_heads";
+    if (x->config.layer_norm_eps != y->config.layer_norm_eps)
+        return "layer_norm_eps";
+    return activation_of(x) != activation_of(y) ? "hidden_act" : NULL;
+}
+
 static const br_model_class classes[] = {
-    { "BertModel", load_model },
+    { BASE, load_model },
     { PRETRAINING, load_pretraining },
     { MASKED_LM, load_masked_lm },
     { NEXT_SENTENCE, load_next_sentence },
@@ -233,4 +259,7 @@ const br_model_family zoo_hf_bert_family = {
     .heads = heads,
     .ignored = ignored,
     .init = init,
+    .embeddings = "embeddings.word_embeddings.weight",
+    .labels = "classifier.weight",
+    .differing_key = differing_key,
 };

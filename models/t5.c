@@ -409,6 +409,27 @@ static bool init_key(const br_auto_config *config, const char *key, br_tensor *w
     return zoo_t5_init(&c, key, weight);
 }
 
+/* Returns the function of all feed-forward layers. */
+static br_tensor *(*activation_of(const br_t5 *t5))(br_tensor *)
+{
+    const br_t5_block *first = br_module_list_at(t5->encoder->block, 0);
+    const br_t5_layer *layer = br_module_list_at(first->layer, 1);
+    return layer->DenseReluDense->act;
+}
+
+static const char *differing_key(br_module *a, br_module *b)
+{
+    const br_t5_config *x = &((const br_t5 *)a)->config, *y = &((const br_t5 *)b)->config;
+    if (x->relative_attention_max_distance != y->relative_attention_max_distance)
+        return "relative_attention_max_distance";
+    if (x->layer_norm_epsilon != y->layer_norm_epsilon)
+        return "layer_norm_epsilon";
+    if (x->unscaled != y->unscaled)
+        return "scale_decoder_outputs";
+    return activation_of((const br_t5 *)a) != activation_of((const br_t5 *)b) ? "dense_act_fn"
+                                                                              : NULL;
+}
+
 static const br_model_class classes[] = {
     { MODEL, load_model },
     { GENERATION, load_generation },
@@ -425,4 +446,8 @@ const br_model_family zoo_t5_family = {
     .heads = heads,
     .ignored = ignored,
     .init = init_key,
+    .embeddings = "shared.weight",
+    .decoder_layers = "num_decoder_layers",
+    .always_ties = true,
+    .differing_key = differing_key,
 };

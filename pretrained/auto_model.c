@@ -4,7 +4,6 @@
  * All keys are matched and checked before the first weight is set. Setting a weight swaps the
  * tensor's memory with the file's and keeps its identity, so that fields and ties stay valid. */
 #include "data/auto_config_internal.h"
-#include "models/family.h"
 #include "nn/nn_internal.h"
 #include "pretrained/auto_model_internal.h"
 
@@ -17,72 +16,6 @@
 BR_DEFINE_DEFAULTS(br_auto_model)
 
 static const char op[] = "auto_model";
-
-static const br_model_family *const families[] = { &zoo_hf_bert_family, &zoo_gpt2_family,
-                                                   &zoo_t5_family };
-enum { N_FAMILIES = sizeof families / sizeof *families };
-
-/* ---- The class ------------------------------------------------------------------------------- */
-
-const char *br_auto_model_class(int i)
-{
-    for (int f = 0; f < N_FAMILIES && i >= 0; f++)
-        for (const br_model_class *c = families[f]->classes; c->name; c++)
-            if (i-- == 0)
-                return c->name;
-    return NULL;
-}
-
-static const br_model_family *find_family(const br_auto_config *config)
-{
-    const char *type = br_auto_config_model_type(config);
-    br__text known = { 0 };
-    for (int f = 0; f < N_FAMILIES; f++) {
-        if (type && strcmp(families[f]->model_type, type) == 0) {
-            br_free(known.data);
-            return families[f];
-        }
-        br__text_add(&known, "%s\"%s\"", f ? ", " : "", families[f]->model_type);
-    }
-    if (known.data && !br_failed())
-        br_fail(BR_ERROR_FORMAT, op, "%s: model_type is %s%s%s, must be one of %s",
-                br_printable(br_auto_config_path(config)), type ? "\"" : "",
-                type ? br_printable(type) : "missing", type ? "\"" : "", known.data);
-    br_free(known.data);
-    return NULL;
-}
-
-/* Returns the class of that name, or NULL and an error that lists the known classes. */
-static const br_model_class *class_named(const br_auto_config *config,
-                                         const br_model_family *family, const char *name,
-                                         const char *source)
-{
-    br__text known = { 0 };
-    for (const br_model_class *c = family->classes; c->name; c++) {
-        if (strcmp(c->name, name) == 0) {
-            br_free(known.data);
-            return c;
-        }
-        br__text_add(&known, "%s%s", c == family->classes ? "" : ", ", c->name);
-    }
-    if (known.data && !br_failed())
-        br_fail(BR_ERROR_ARGUMENT, op, "%s: %s is \"%s\", must be one of %s",
-                br_printable(br_auto_config_path(config)), source, br_printable(name), known.data);
-    br_free(known.data);
-    return NULL;
-}
-
-static const br_model_class *find_class(const br_auto_config *config, const br_model_family *family,
-                                        const char *requested)
-{
-    if (requested)
-        return class_named(config, family, requested, "class_name");
-    int64_t n = br_auto_config_list_size(config, "architectures");
-    if (n <= 0)
-        return n == 0 ? family->classes : NULL;
-    const char *name = br_auto_config_list_string(config, "architectures", 0);
-    return name ? class_named(config, family, name, "architectures[0]") : NULL;
-}
 
 /* ---- The state of a loading ------------------------------------------------------------------ */
 
@@ -488,39 +421,18 @@ static void move_report(loading *l, br_auto_model_report *report)
         br_auto_model_report_clear(&l->report);
 }
 
-/* Checks the number of layers. In a hostile configuration it could be so large that making the
- * layers exhausts memory before their weights are found to be missing. Therefore a model of many
- * layers must have at least one tensor for each. */
-static bool check_layers(const loading *l)
-{
-    enum { MANY = 1024 };
-    int64_t layers = br_auto_config_size(l->config, "num_hidden_layers");
-    if (!br_failed() && !l->allow_missing_keys && layers > MANY && layers > l->files.n_keys)
-        br_fail(BR_ERROR_FORMAT, op,
-                "%s: num_hidden_layers is %" PRId64 ", but the weight files have only %" PRId64
-                " tensors",
-                br_printable(br_auto_config_path(l->config)), layers, l->files.n_keys);
-    return !br_failed();
-}
-
-static br_module *make_module(const br_model_class *class, const br_auto_config *config)
-{
-    bool before = br_skip_init(true);
-    br_module *module = class->make(config);
-    br_skip_init(before);
-    return module;
-}
-
 static void *load(const char *dir, const br_auto_config *config,
                   const br_auto_model_options *options, br_auto_model_report *report)
 {
     loading l = { .dir = dir, .config = config, .allow_missing_keys = options->allow_missing_keys };
-    l.family = find_family(config);
+    l.family = br__model_family(config);
     const br_model_class *class =
-        l.family ? find_class(config, l.family, options->class_name) : NULL;
+        l.family ? br__model_class(config, l.family, options->class_name) : NULL;
     if (!class || !br__weight_files_open(&l.files, dir, options->copy))
         return NULL;
-    l.module = check_layers(&l) ? make_module(class, config) : NULL;
+    bool plausible = l.allow_missing_keys || br__check_layers(op, config, l.family, l.files.n_keys,
+                                                              "the weight files have");
+    l.module = plausible ? br__make_model(class, config) : NULL;
     if (!br_failed() && br__config_each_unknown(config, add_unknown, &l) && list_absent(&l) &&
         list_places(&l) && match_keys(&l) && settle_ties(&l))
         assign_weights(&l);

@@ -4,8 +4,6 @@
  * The index may be hostile. A shard must be in the folder or in a subfolder, so its name must not
  * be absolute or contain "..". No key may be in two shards. A key that is not in the shard that the
  * index names is reported. */
-#include "io/io_internal.h"
-#include "io/json.h"
 #include "pretrained/auto_model_internal.h"
 
 #include <string.h>
@@ -74,10 +72,7 @@ static bool list_keys(br_weight_files *files)
 
 /* ---- The index ------------------------------------------------------------------------------- */
 
-/* Returns the path of a shard in the folder, without parts that are ".". Returns NULL without an
- * error if the value is no valid path: not a string, absolute, or with ".." or an empty part.
- * Returns NULL and an error if allocation fails. The caller frees the path with br_free(). */
-static char *shard_name(const json_t *value)
+char *br__inner_path(const json_t *value)
 {
     const char *part = json_string_value(value);
     char *name = part ? br_strdup(part) : NULL, *out = name;
@@ -130,7 +125,7 @@ static bool add_absent(br_weight_files *files, const char *key, int shard)
 static bool open_entry(br_weight_files *files, const char *dir, const char *key,
                        const json_t *value, bool copy)
 {
-    char *name = shard_name(value);
+    char *name = br__inner_path(value);
     const char *found = json_string_value(value);
     if (!name && !br_failed())
         br__fail_file(BR_ERROR_FORMAT, op, files->index, "weight_map[\"%s\"] is %s%s%s, must be %s",

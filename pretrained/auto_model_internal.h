@@ -1,8 +1,33 @@
-/* pretrained/auto_model_internal.h - a folder's weight files. */
+/* pretrained/auto_model_internal.h - the classes of models, a folder's weight files, and the
+ * writing of a folder. */
 #ifndef BR_AUTO_MODEL_INTERNAL_H
 #define BR_AUTO_MODEL_INTERNAL_H
 
-#include <brasa/io.h>
+#include "io/io_internal.h"
+#include "io/json.h"
+#include "models/family.h"
+
+/* ---- Classes --------------------------------------------------------------------------------- */
+
+/* Returns the family of the configuration's model_type, or NULL and an error. */
+const br_model_family *br__model_family(const br_auto_config *config);
+/* Returns the requested class, or the first of the configuration's architectures if `requested` is
+ * NULL, or the base model if there are none. Returns NULL and an error if the family has no such
+ * class. */
+const br_model_class *br__model_class(const br_auto_config *config, const br_model_family *family,
+                                      const char *requested);
+/* Returns the class of that name and its family, or NULL without an error. */
+const br_model_class *br__model_class_named(const char *name, const br_model_family **family);
+/* Checks the number of layers. In a hostile configuration it could be so large that making the
+ * layers exhausts memory before their weights are found to be missing. Therefore a model of many
+ * layers must have at least one tensor for each. `subject` begins the message's second half: "the
+ * weight files have". */
+bool br__check_layers(const char *operation, const br_auto_config *config,
+                      const br_model_family *family, int64_t n_tensors, const char *subject);
+/* Makes a module whose weights are not initialized. */
+br_module *br__make_model(const br_model_class *class, const br_auto_config *config);
+
+/* ---- Weight files ---------------------------------------------------------------------------- */
 
 /* A tensor of a file. */
 typedef struct br_weight_key {
@@ -36,5 +61,36 @@ bool br__weight_files_open(br_weight_files *files, const char *dir, bool copy);
 void br__weight_files_close(br_weight_files *files);
 /* Returns the path of a key's file, escaped for a message. */
 const char *br__weight_path(const br_weight_files *files, const br_weight_key *key);
+/* Returns a path in a folder, without parts that are ".". Returns NULL without an error if the
+ * value is no valid path: not a string, absolute, or with ".." or an empty part. Returns NULL and
+ * an error if allocation fails. The caller frees the path with br_free(). */
+char *br__inner_path(const json_t *value);
+
+/* ---- Writing a folder ------------------------------------------------------------------------ */
+
+/* Files that are written beside the old ones and replace them together, in the order in which they
+ * were added. */
+typedef struct br_folder_writer {
+    const char *op, *dir;
+    br_replacement *files;
+    int64_t n_files, file_capacity;
+    char **made; /* the directories that did not exist, parents first */
+    int64_t n_made, made_capacity;
+} br_folder_writer;
+
+/* Each returns false and an error on failure. The caller then calls br__writer_end(). */
+/* Creates the folder and its parents where they are missing. */
+bool br__writer_begin(br_folder_writer *w, const char *op, const char *dir);
+bool br__writer_add_text(br_folder_writer *w, const char *name, const char *text);
+bool br__writer_add_weights(br_folder_writer *w, const char *name, const br_named_list *weights);
+/* Adds copies of the files in the folder `from`/`sub` whose names match one of the patterns of
+ * fnmatch(), to the subfolder `sub`. The last pattern is NULL. It is no error if there is no such
+ * folder. `sub` is "" for the folder itself. */
+bool br__writer_add_copies(br_folder_writer *w, const char *from, const char *sub,
+                           const char *const *patterns);
+/* Replaces the files. */
+bool br__writer_commit(br_folder_writer *w);
+/* Frees the writer. Removes what was not committed, and the directories that were made for it. */
+void br__writer_end(br_folder_writer *w);
 
 #endif

@@ -1,4 +1,5 @@
-/* brasa/pretrained.h - AutoModel: loads a pretrained model from a Hugging Face model folder.
+/* brasa/pretrained.h - AutoModel: loads a pretrained model from a Hugging Face model folder, and
+ * saves a model as such a folder.
  *
  *     br_hf_bert *bert = br_auto_model_load(
  *         "all-MiniLM-L6-v2", BR_OPTIONS(br_auto_model, .class_name = "BertModel"), NULL);
@@ -10,7 +11,7 @@
 #ifndef BRASA_PRETRAINED_H
 #define BRASA_PRETRAINED_H
 
-#include <brasa/tensor.h>
+#include <brasa/nn.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,6 +57,31 @@ BR_API void *br_auto_model_load(const char *dir, const br_auto_model_options *op
 BR_API void br_auto_model_report_clear(br_auto_model_report *report);
 /* Returns the name of the i-th class that can be loaded, or NULL after the last. */
 BR_API const char *br_auto_model_class(int i);
+
+typedef struct br_auto_model_save_options {
+    size_t struct_size;
+    /* The folder with the model's config.json, usually the one that the model was loaded from.
+     * NULL: the folder that is written, which must have one. */
+    const char *from;
+} br_auto_model_save_options;
+#define br_auto_model_save_default_fields .struct_size = sizeof(br_auto_model_save_options)
+BR_API br_auto_model_save_options br_auto_model_save_defaults(void);
+
+/* Saves a model of one of these classes as a folder that br_auto_model_load() and transformers
+ * load, however the model was made:
+ *
+ *     br_auto_model_save("my-bert", br_base(bert),
+ *                        BR_OPTIONS(br_auto_model_save, .from = "bert-base-uncased"));
+ *
+ * The folder and its parents are created if they are missing. It gets model.safetensors, and copies
+ * of the files of `from` that belong to the tokenizer, to generation and to sentence-transformers.
+ * It also gets config.json of `from`, with the model's class, dtype, vocab_size, labels and
+ * tie_word_embeddings. Every other value must be the model's: a difference that changes shapes or
+ * results is an error that names it. Other files stay, except shards of earlier weights. Returns
+ * false and an error on failure. A full disk or a failed allocation leaves the old files, and each
+ * file is replaced whole. docs/auto_model.md has the details. */
+BR_API bool br_auto_model_save(const char *dir, br_module *model,
+                               const br_auto_model_save_options *options);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #include "tests/io/files.h"
 
 #include <dirent.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -26,9 +27,18 @@ static int each_file(void (*f)(const char *path))
     return count;
 }
 
+static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *place)
+{
+    (void)st;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
+/* Removes a file, or a directory with everything in it. */
 static void remove_file(const char *path)
 {
-    remove(path);
+    nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 void files_begin(void)

@@ -181,6 +181,26 @@ static bool model_folder(uint64_t *digest)
     return ok;
 }
 
+/* Saves the model as another folder. The reader then loads that. */
+static bool saved_folder(uint64_t *digest)
+{
+    br_scope *scope = br_scope_begin();
+    br_manual_seed(7);
+    char to[300];
+    snprintf(to, sizeof to, "%s", files_path("saved"));
+    br_hf_bert *model = br_auto_model_load(
+        files_path("folder"), BR_OPTIONS(br_auto_model, .allow_missing_keys = true), NULL);
+    bool ok =
+        model && br_auto_model_save(to, br_base(model),
+                                    BR_OPTIONS(br_auto_model_save, .from = files_path("folder")));
+    br_module_free(model);
+    model = ok ? br_auto_model_load(to, NULL, NULL) : NULL;
+    ok = model && add_module(digest, br_base(model));
+    br_module_free(model);
+    br_scope_end(scope);
+    return ok;
+}
+
 /* ---- Tokenizers ------------------------------------------------------------------------------ */
 
 /* Adds the ids, word ids and decoded text of an encoding to the digest; frees the tokenizer. */
@@ -391,6 +411,7 @@ static const struct {
     READER(checkpoint),
     READER(config),
     READER(model_folder),
+    READER(saved_folder),
     READER(tokenizer_json),
     READER(tokenizer_json_bpe),
     READER(tokenizer_json_unigram),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Compares Brasa with transformers and sentence-transformers on random model folders: ids of texts, results of the
-model, embeddings, and generated text.
+model, embeddings, and generated text. Brasa also saves each model, as its class and as the base class, and transformers
+must load the same weights, configuration and tokenizer from the saved folder as from the first.
 
     tests/models/compare_folders.py BRASA LIBRARY [FOLDERS [SEED [NUMBER]]]
 
@@ -10,6 +11,7 @@ kept. The exit status is 1 if anything differs, if Brasa refuses a folder, or if
 key. Requires torch, transformers, sentence-transformers, sentencepiece and protobuf from PyPI.
 """
 import ctypes
+import dataclasses
 import functools
 import json
 import logging
@@ -26,11 +28,12 @@ os.environ["TRANSFORMERS_VERBOSITY"] = "critical"
 os.environ["TQDM_DISABLE"] = "1"
 
 import torch  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
 from sentence_transformers import SentenceTransformer  # noqa: E402
-from transformers import BertModel  # noqa: E402
+from transformers import AutoConfig, AutoTokenizer, BertModel, GenerationConfig  # noqa: E402
 from transformers.models.t5.modeling_t5 import T5LayerNorm  # noqa: E402
 
-from random_folders import GENERATORS, POSITIONS, make_folder, random_text, refused_keys  # noqa: E402
+from random_folders import GENERATORS, MODELS, POSITIONS, make_folder, random_text, refused_keys  # noqa: E402
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "ctypes"))
 from binding import Binding  # noqa: E402
@@ -134,6 +137,16 @@ class Library:
         out = {"last_hidden_state": hidden} if name == "T5Model" else {"logits": br.br_t5_logits(model, hidden)}
         return {"encoder_last_hidden_state": memory, **out}
 
+    def save(self, folder, name, target):
+        """Loads the folder's model as a class and saves it."""
+        br, path = self.br, str(folder.model).encode()
+        model = br.br_auto_model_load(path, self.options("br_auto_model", class_name=name.encode()), None)
+        try:
+            if not model or not br.br_auto_model_save(str(target).encode(), model, self.options("br_auto_model_save", **{"from": path})):
+                self.refuse()
+        finally:
+            br.br_module_free(model)
+
     def results(self, folder, batch):
         """Returns the results of the folder's model by their names in transformers."""
         br, name = self.br, folder.model_class.__name__
@@ -201,7 +214,7 @@ def make_batch(encodings, vocab, type_vocab):
 class Comparison:
     def __init__(self, brasa, library):
         self.brasa, self.library = brasa, Library(library)
-        self.counts = dict.fromkeys(["ids", "results", "embeddings", "texts", "refusals"], 0)
+        self.counts = dict.fromkeys(["ids", "results", "embeddings", "texts", "saved models", "refusals"], 0)
         self.problems = []
         self.unanswered = []  # errors of transformers
         self.close = 0
@@ -250,6 +263,47 @@ class Comparison:
             if not agrees(value, want, near):
                 self.problem(f"{folder.model_class.__name__}: {key} differs by {deviation(value, want, near):.3g} times what is allowed")
 
+    def saved(self, folder, model_class, texts, want):
+        """Saves the folder's model as a class, and compares what transformers loads from both folders."""
+        target = folder.path.with_name(folder.path.name + "-" + model_class.__name__)
+        self.library.save(folder, model_class.__name__, target)
+        self.counts["saved models"] += 1
+        (model, info), (first, first_info) = [
+            model_class.from_pretrained(path, dtype=torch.float32, attn_implementation="eager", output_loading_info=True) for path in (target, folder.model)]
+        for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+            if info[kind]:
+                self.problem(f"saved {model_class.__name__}: {kind} {info[kind]}")
+        have, expected = model.state_dict(), first.state_dict()
+        for key in expected.keys() - set(first_info["missing_keys"]) | have.keys() ^ expected.keys():
+            if key not in have or key not in expected or not same_bits(have[key], expected[key]):
+                self.problem(f"saved {model_class.__name__}: {key} differs")
+        own = folder.path.with_name("own")
+        first.save_pretrained(own)
+        keys, own_keys = [set(load_file(path / "model.safetensors")) for path in (target, own)]
+        if keys != own_keys and not first_info["missing_keys"]:
+            self.problem(f"saved {model_class.__name__}: keys {keys ^ own_keys} are in one of Brasa's and transformers' files")
+        self.saved_files(folder, model_class, target, texts, want)
+
+    def saved_files(self, folder, model_class, target, texts, want):
+        config, first = [json.loads((path / "config.json").read_text()) for path in (target, folder.model)]
+        if AutoConfig.from_pretrained(target).architectures != [model_class.__name__]:
+            self.problem(f"saved {model_class.__name__}: architectures is {config.get('architectures')}")
+        for key in first.keys() - {"architectures", "dtype", "torch_dtype"}:
+            if config.get(key) != first[key]:
+                self.problem(f"saved {model_class.__name__}: {key} is {config.get(key)} instead of {first[key]}")
+        order = [key for key in config if key in first]
+        if order != list(first) or config.keys() - first.keys() - {"architectures", "dtype"}:
+            self.problem(f"saved {model_class.__name__}: the keys are {list(config)} instead of {list(first)}")
+        if encode(AutoTokenizer.from_pretrained(target), texts) != want:
+            self.problem(f"saved {model_class.__name__}: other ids")
+        if (folder.model / "generation_config.json").exists() and GenerationConfig.from_pretrained(target) != GenerationConfig.from_pretrained(folder.model):
+            self.problem(f"saved {model_class.__name__}: another generation_config.json")
+        if folder.sentence and folder.path == folder.model and model_class is BertModel:
+            rows = [sentence_embeddings(dataclasses.replace(folder, path=path), None, [text for text, *_ in texts[:3]], torch.float32)
+                    for path in (target, folder.path)]
+            if not all(map(torch.equal, *rows)):
+                self.problem("saved folder of sentence-transformers: other embeddings")
+
     def embeddings(self, folder, tokenizer, texts):
         lines = self.run("embed", "--json", "--model", folder.path, "--", *texts).splitlines()
         have = torch.tensor([json.loads(line)["embedding"] for line in lines])
@@ -282,6 +336,10 @@ class Comparison:
             self.counts["refusals"] += 1
             if shown not in str(error) and not documented(error):
                 self.problem(f"{shown}, but the error does not name it: {error}")
+
+
+def same_bits(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes()
 
 
 def sentence_embeddings(folder, tokenizer, texts, dtype):
@@ -352,6 +410,8 @@ def compare(comparison, path, seed, turn):
         comparison.step(comparison.embeddings, folder, tokenizer, short[:6])
     elif folder.model_class in GENERATORS.values():
         comparison.step(comparison.generated, folder, model, tokenizer, short[:3])
+    for model_class in dict.fromkeys([folder.model_class, MODELS[folder.kind][0]]):
+        comparison.step(comparison.saved, folder, model_class, texts, want)
     check_refusals(comparison, folder, batch, config, rng)
     return folder
 

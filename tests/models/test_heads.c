@@ -262,6 +262,8 @@ Test(heads, keys_that_change_numbers_are_refused)
     check_refused(t5, "{\"dense_act_fn\": \"gated-mish\"}",
                   "dense_act_fn is \"gated-mish\", must be one of gelu, gelu_10, ");
     check_refused(t5, "{\"feed_forward_proj\": \"gated-gelu-x\"}", "feed_forward_proj is \"gated");
+    check_refused(t5, "{\"num_decoder_layers\": 2000000000}",
+                  "num_decoder_layers is 2000000000, but the weight files have only ");
     check_refused(t5, "{\"scale_decoder_outputs\": 1}", "scale_decoder_outputs is 1");
     check_refused(gpt2, "{\"scale_attn_weights\": 0}", "scale_attn_weights is 0");
 }

@@ -297,6 +297,9 @@ Test(options, bare_structs_are_refused_by_data_and_models)
     refused(br_bpe, br_tokenizer_from_bpe("/nowhere", "/nowhere", &bare));
     refused(br_sentencepiece, br_tokenizer_from_sentencepiece("/nowhere", &bare));
     refused(br_auto_model, br_auto_model_load("/nowhere", &bare, NULL));
+    br_linear *linear = br_linear_new(1, 1, true);
+    refused(br_auto_model_save, br_auto_model_save("/nowhere", br_base(linear), &bare));
+    br_module_free(linear);
     br_gpt2_config small = br_gpt2_config_default();
     small.vocab_size = 4;
     small.n_positions = 4;

@@ -1,0 +1,119 @@
+/* pretrained/auto_model_class.c - the classes of models, by the names of transformers. */
+#include "nn/nn_internal.h"
+#include "pretrained/auto_model_internal.h"
+
+#include <brasa/pretrained.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char op[] = "auto_model";
+
+static const br_model_family *const families[] = { &zoo_hf_bert_family, &zoo_gpt2_family,
+                                                   &zoo_t5_family };
+enum { N_FAMILIES = sizeof families / sizeof *families };
+
+/* ---- Every class ----------------------------------------------------------------------------- */
+
+const char *br_auto_model_class(int i)
+{
+    for (int f = 0; f < N_FAMILIES && i >= 0; f++)
+        for (const br_model_class *c = families[f]->classes; c->name; c++)
+            if (i-- == 0)
+                return c->name;
+    return NULL;
+}
+
+const br_model_class *br__model_class_named(const char *name, const br_model_family **family)
+{
+    for (int f = 0; f < N_FAMILIES; f++)
+        for (const br_model_class *c = families[f]->classes; c->name; c++)
+            if (strcmp(c->name, name) == 0) {
+                *family = families[f];
+                return c;
+            }
+    return NULL;
+}
+
+/* ---- The class of a folder ------------------------------------------------------------------- */
+
+const br_model_family *br__model_family(const br_auto_config *config)
+{
+    const char *type = br_auto_config_model_type(config);
+    br__text known = { 0 };
+    for (int f = 0; f < N_FAMILIES; f++) {
+        if (type && strcmp(families[f]->model_type, type) == 0) {
+            br_free(known.data);
+            return families[f];
+        }
+        br__text_add(&known, "%s\"%s\"", f ? ", " : "", families[f]->model_type);
+    }
+    if (known.data && !br_failed())
+        br_fail(BR_ERROR_FORMAT, op, "%s: model_type is %s%s%s, must be one of %s",
+                br_printable(br_auto_config_path(config)), type ? "\"" : "",
+                type ? br_printable(type) : "missing", type ? "\"" : "", known.data);
+    br_free(known.data);
+    return NULL;
+}
+
+/* Returns the class of that name, or NULL and an error that lists the known classes. */
+static const br_model_class *class_named(const br_auto_config *config,
+                                         const br_model_family *family, const char *name,
+                                         const char *source)
+{
+    br__text known = { 0 };
+    for (const br_model_class *c = family->classes; c->name; c++) {
+        if (strcmp(c->name, name) == 0) {
+            br_free(known.data);
+            return c;
+        }
+        br__text_add(&known, "%s%s", c == family->classes ? "" : ", ", c->name);
+    }
+    if (known.data && !br_failed())
+        br_fail(BR_ERROR_ARGUMENT, op, "%s: %s is \"%s\", must be one of %s",
+                br_printable(br_auto_config_path(config)), source, br_printable(name), known.data);
+    br_free(known.data);
+    return NULL;
+}
+
+const br_model_class *br__model_class(const br_auto_config *config, const br_model_family *family,
+                                      const char *requested)
+{
+    if (requested)
+        return class_named(config, family, requested, "class_name");
+    int64_t n = br_auto_config_list_size(config, "architectures");
+    if (n <= 0)
+        return n == 0 ? family->classes : NULL;
+    const char *name = br_auto_config_list_string(config, "architectures", 0);
+    return name ? class_named(config, family, name, "architectures[0]") : NULL;
+}
+
+/* ---- Modules --------------------------------------------------------------------------------- */
+
+static bool check_number(const char *operation, const br_auto_config *config, const char *key,
+                         int64_t n_tensors, const char *subject)
+{
+    enum { MANY = 1024 };
+    int64_t layers = br_auto_config_size(config, key);
+    if (!br_failed() && layers > MANY && layers > n_tensors)
+        br_fail(BR_ERROR_FORMAT, operation,
+                "%s: %s is %" PRId64 ", but %s only %" PRId64 " tensors",
+                br_printable(br_auto_config_path(config)), key, layers, subject, n_tensors);
+    return !br_failed();
+}
+
+bool br__check_layers(const char *operation, const br_auto_config *config,
+                      const br_model_family *family, int64_t n_tensors, const char *subject)
+{
+    return check_number(operation, config, "num_hidden_layers", n_tensors, subject) &&
+           (!family->decoder_layers ||
+            check_number(operation, config, family->decoder_layers, n_tensors, subject));
+}
+
+br_module *br__make_model(const br_model_class *class, const br_auto_config *config)
+{
+    bool before = br_skip_init(true);
+    br_module *module = class->make(config);
+    br_skip_init(before);
+    return module;
+}
