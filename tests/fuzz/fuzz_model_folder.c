@@ -2,7 +2,7 @@
  * valid: config.json, the index of the shards, or a shard. If the folder loads, the model is run.
  *
  * The first byte chooses the file, and how the folder is loaded. */
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/folder.h"
 
 #include <brasa/models.h>
 #include <brasa/pretrained.h>
@@ -50,11 +50,6 @@ static const char *const names[] = { "config.json", "model.safetensors.index.jso
                                      "a.safetensors" };
 enum { N_FILES = sizeof names / sizeof *names };
 
-typedef struct folder {
-    char path[40];
-    int files[N_FILES];
-} folder;
-
 /* Writes the header's length so that the header ends with the last brace. */
 static void set_length(int fd, const uint8_t *bytes, size_t n)
 {
@@ -63,38 +58,18 @@ static void set_length(int fd, const uint8_t *bytes, size_t n)
     require(!brace || pwrite(fd, &length, sizeof length, 0) == (ssize_t)sizeof length);
 }
 
-static void add_file(folder *f, int i, const void *bytes, size_t n)
+static fuzz_folder make_folder(int kind, const uint8_t *bytes, size_t n)
 {
-    char memory[64], path[100];
-    f->files[i] = fuzz_file(bytes, n, memory);
-    if (i >= SHARD)
-        set_length(f->files[i], bytes, n);
-    snprintf(path, sizeof path, "%s/%s", f->path, names[i]);
-    require(symlink(memory, path) == 0);
-}
-
-static void make_folder(folder *f, int kind, const uint8_t *bytes, size_t n)
-{
-    strcpy(f->path, access("/dev/shm", W_OK) == 0 ? "/dev/shm/brasa-XXXXXX" : "/tmp/brasa-XXXXXX");
-    require(mkdtemp(f->path) != NULL);
     static const fuzz_seed sound[] = { SEED(BERT), SEED(LISTED), SEED(HALF "abcd"), SEED(WHOLE) };
+    fuzz_folder f = fuzz_folder_new();
     for (int i = 0; i < N_FILES; i++) {
-        if (i == kind)
-            add_file(f, i, bytes, n);
-        else
-            add_file(f, i, sound[i].bytes, sound[i].n);
+        const void *content = i == kind ? (const void *)bytes : sound[i].bytes;
+        size_t size = i == kind ? n : sound[i].n;
+        int fd = fuzz_folder_add(&f, names[i], content, size);
+        if (i >= SHARD)
+            set_length(fd, content, size);
     }
-}
-
-static void remove_folder(folder *f)
-{
-    for (int i = 0; i < N_FILES; i++) {
-        char path[100];
-        snprintf(path, sizeof path, "%s/%s", f->path, names[i]);
-        require(unlink(path) == 0);
-        close(f->files[i]);
-    }
-    require(rmdir(f->path) == 0);
+    return f;
 }
 
 /* ---- Loading --------------------------------------------------------------------------------- */
@@ -123,8 +98,7 @@ static void try_bytes(const uint8_t *bytes, size_t n)
 {
     if (n == 0)
         return;
-    folder f;
-    make_folder(&f, bytes[0] % N_KINDS, bytes + 1, n - 1);
+    fuzz_folder f = make_folder(bytes[0] % N_KINDS, bytes + 1, n - 1);
     br_set_memory_limit(16 << 20);
     br_auto_model_options options = *BR_OPTIONS(
         br_auto_model, .class_name = bytes[0] & 64 ? NULL : "BertModel", .copy = bytes[0] & 128,
@@ -137,7 +111,7 @@ static void try_bytes(const uint8_t *bytes, size_t n)
         run(bert);
     br_module_free(bert);
     br_auto_model_report_clear(&report);
-    remove_folder(&f);
+    fuzz_folder_free(&f);
     require(br_live_tensors() == 0);
 }
 

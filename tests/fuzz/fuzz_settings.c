@@ -1,0 +1,98 @@
+/* tests/fuzz/fuzz_settings.c - any bytes as a file of settings that commands read:
+ * generation_config.json for `brasa generate`; and for `brasa embed` modules.json,
+ * sentence_bert_config.json, the configuration of a module, config_sentence_transformers.json and
+ * tokenizer_config.json.
+ *
+ * The first byte chooses the file. */
+#include "cli/generation.h"
+#include "cli/sentence.h"
+#include "tests/fuzz/folder.h"
+
+#include <fcntl.h>
+
+static const char *const names[] = { "generation_config.json", "config.json",
+                                     "modules.json",           "sentence_bert_config.json",
+                                     "1_Pooling/config.json",  "config_sentence_transformers.json",
+                                     "tokenizer_config.json" };
+enum { MODULES_FILE = 2, POOLING_FILE = 4, N_NAMES = sizeof names / sizeof *names };
+
+#define MODULES                                                                                  \
+    "[{\"idx\":0,\"name\":\"0\",\"path\":\"\",\"type\":\"sentence_transformers.models."          \
+    "Transformer\"},{\"idx\":1,\"name\":\"1\",\"path\":\"1_Pooling\",\"type\":\"sentence_transf" \
+    "ormers.models.Pooling\"},{\"idx\":2,\"name\":\"2\",\"path\":\"2_Normalize\",\"type\":\"sen" \
+    "tence_transformers.models.Normalize\"}]"
+#define POOLING "{\"word_embedding_dimension\":4,\"pooling_mode_mean_tokens\":true}"
+
+static const fuzz_seed seeds[] = {
+    SEED("\0{\"max_length\":9,\"do_sample\":true,\"top_k\":3,\"top_p\":0.5,\"temperature\":2,"
+         "\"eos_token_id\":[1,2],\"suppress_tokens\":[3],\"bos_token_id\":null}"),
+    SEED("\0{\"max_new_tokens\":5,\"min_length\":1,\"no_repeat_ngram_size\":2,\"repetition_penalty"
+         "\":1.5,\"num_beams\":1,\"unknown\":0}"),
+    SEED("\1{\"model_type\":\"bert\",\"max_position_embeddings\":12,\"max_length\":20}"),
+    SEED("\2" MODULES),
+    SEED("\3{\"max_seq_length\":8,\"do_lower_case\":false}"),
+    SEED("\4" POOLING),
+    SEED("\4{\"word_embedding_dimension\":4,\"pooling_mode_cls_token\":true,\"pooling_mode_"
+         "weightedmean_tokens\":true,\"include_prompt\":false}"),
+    SEED("\5{\"prompts\":{\"query\":\"q: \"},\"default_prompt_name\":\"query\",\"similarity_fn_name"
+         "\":\"cosine\"}"),
+    SEED("\6{\"model_max_length\":1e30,\"truncation_side\":\"left\"}"),
+};
+
+/* Reads the settings without the warnings about unknown keys on stderr. */
+static bool read_quietly(generation *g, const char *path)
+{
+    fflush(stderr);
+    int shown = dup(STDERR_FILENO), hidden = open("/dev/null", O_WRONLY);
+    require(shown >= 0 && hidden >= 0 && dup2(hidden, STDERR_FILENO) >= 0);
+    bool ok = generation_read(g, path, NULL);
+    fflush(stderr);
+    require(dup2(shown, STDERR_FILENO) >= 0);
+    close(shown);
+    close(hidden);
+    return ok;
+}
+
+static void read_generation(const char *path)
+{
+    generation g;
+    bool ok = read_quietly(&g, path);
+    require_answer(ok);
+    if (ok) {
+        require(g.options.n_eos >= 0 && g.options.temperature > 0);
+        require_answer(generation_limit(&g, 3));
+    }
+    generation_free(&g);
+}
+
+static void read_sentence(const char *path)
+{
+    sentence s;
+    bool ok = sentence_read(&s, path, &(sentence_options){ 0 });
+    require_answer(ok);
+    require(!ok || (s.n_modes > 0 && s.n_modes <= SENTENCE_MAX_MODES && s.max_length >= 0));
+    sentence_free(&s);
+}
+
+static void try_bytes(const uint8_t *bytes, size_t n)
+{
+    if (n == 0)
+        return;
+    static const fuzz_seed sound[N_NAMES] = {
+        [MODULES_FILE] = SEED(MODULES), [POOLING_FILE] = SEED(POOLING)
+    };
+    int chosen = bytes[0] % N_NAMES;
+    br_set_memory_limit(16 << 20);
+    fuzz_folder f = fuzz_folder_new();
+    for (int i = MODULES_FILE; chosen >= MODULES_FILE && i <= POOLING_FILE; i++)
+        if (i != chosen && sound[i].n > 0)
+            fuzz_folder_add(&f, names[i], sound[i].bytes, sound[i].n);
+    fuzz_folder_add(&f, names[chosen], bytes + 1, n - 1);
+    if (chosen < MODULES_FILE)
+        read_generation(f.path);
+    if (chosen > 0)
+        read_sentence(f.path);
+    fuzz_folder_free(&f);
+}
+
+FUZZ_TARGET(settings)
