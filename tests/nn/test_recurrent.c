@@ -238,6 +238,10 @@ Test(recurrent, errors)
     cr_assert(strstr(br_error_message(), "proj_size is 2, must be less than hidden_size 3"));
     br_clear_error();
     br_module_free(gru);
+    br_rnn *lstm = br_lstm_new(2, 3, BR_OPTIONS(br_rnn, .proj_size = 3));
+    cr_assert(strstr(br_error_message(), "proj_size is 3, must be less than hidden_size 3"));
+    br_clear_error();
+    br_module_free(lstm);
     for (int i = 1; i < 3; i++) {
         br_rnn *self = makers[i](2, 3, BR_OPTIONS(br_rnn, .relu = true));
         cr_assert(strstr(br_error_message(), ": relu is true, but only nn.RNN supports it"));
