@@ -86,6 +86,18 @@ Test(leaf, detach_frees_values_saved_by_the_history)
     br_scope_end(scope);
 }
 
+Test(leaf, a_gradient_has_the_shape_of_its_tensor)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(2, (double[]){ 1, 2 });
+    check_fails(br_set_grad(x, br_ones(BR_SHAPE(1, 2), BR_F64)),
+                "set_grad: grad [1, 2] must have t's shape [2]");
+    check_fails(br_set_grad(x, br_ones(BR_SHAPE(1), BR_F64)), "grad [1] must have t's shape [2]");
+    cr_assert_null(br_grad_of(x));
+    cr_assert(br_set_grad(x, br_ones(BR_SHAPE(2), BR_F64)));
+    br_scope_end(scope);
+}
+
 Test(leaf, detach_keeps_a_retained_gradient)
 {
     br_scope *scope = br_scope_begin();
