@@ -156,7 +156,7 @@ static bool follow(const br_walk *w, br_tensor *view, br_tensor *grad)
  * it if something else holds it, too. */
 static br_tensor *to_scope(const br_walk *w, br_tensor *grad)
 {
-    if (atomic_load(&grad->refs) == 1 && grad->slot == SIZE_MAX) {
+    if (atomic_load(&grad->refs) == 1 && grad->slot == BR_NO_SLOT) {
         br_retain(grad);
         if (br__scope_add(grad))
             return grad;

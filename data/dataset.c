@@ -106,9 +106,8 @@ static bool good_tensors(int n, br_tensor *const *items)
     if (n < 1 || n > BR_MAX_FIELDS || !items)
         br_fail(BR_ERROR_ARGUMENT, op, "n is %d, must be 1 .. %d", n, BR_MAX_FIELDS);
     for (int k = 0; k < n && !br_failed(); k++) {
-        if (!items[k])
-            br_fail(BR_ERROR_ARGUMENT, op, "tensor %d is NULL, but it is required", k);
-        else if (items[k]->ndim == 0 || items[k]->sizes[0] != items[0]->sizes[0])
+        if (br__required_item(op, "tensor", k, items[k]) &&
+            (items[k]->ndim == 0 || items[k]->sizes[0] != items[0]->sizes[0]))
             br_fail(BR_ERROR_SHAPE, op,
                     "tensor %d has shape %s, but tensor 0 has shape %s: their first dimensions "
                     "must be equal",

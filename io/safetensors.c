@@ -184,7 +184,7 @@ void br_safetensors_close(br_safetensors *file)
 
 int64_t br_safetensors_count(const br_safetensors *file)
 {
-    return file ? (int64_t)file->header.n_entries : -1;
+    return BR_LIVE(op, file) ? (int64_t)file->header.n_entries : -1;
 }
 
 /* Returns entry i, or NULL and an error. */
@@ -193,6 +193,8 @@ static const br_file_entry *entry_at(const br_safetensors *file, int64_t i)
     if (!file)
         return br_failed() ? NULL
                            : br_fail(BR_ERROR_ARGUMENT, op, "file is NULL, but it is required");
+    if (!BR_LIVE(op, file))
+        return NULL;
     if (i >= 0 && i < (int64_t)file->header.n_entries)
         return &file->header.entries[i];
     return br__fail_file(BR_ERROR_INDEX, op, file->path,
@@ -228,20 +230,20 @@ size_t br_safetensors_bytes(const br_safetensors *file, int64_t i)
 
 bool br_safetensors_has(const br_safetensors *file, const char *name)
 {
-    return file && name && br__header_find(&file->header, name);
+    return BR_LIVE(op, file) && name && br__header_find(&file->header, name);
 }
 
 int64_t br_safetensors_metadata_count(const br_safetensors *file)
 {
-    return file ? (int64_t)file->header.n_metadata : -1;
+    return BR_LIVE(op, file) ? (int64_t)file->header.n_metadata : -1;
 }
 
 const char *br_safetensors_metadata_key(const br_safetensors *file, int64_t i)
 {
-    if (file && i >= 0 && i < (int64_t)file->header.n_metadata)
-        return file->header.metadata[i].key;
-    if (!file)
+    if (!BR_LIVE(op, file))
         return NULL;
+    if (i >= 0 && i < (int64_t)file->header.n_metadata)
+        return file->header.metadata[i].key;
     return br__fail_file(BR_ERROR_INDEX, op, file->path,
                          "metadata index %" PRId64
                          " is out of range: the file has %zu metadata entries",
@@ -250,7 +252,7 @@ const char *br_safetensors_metadata_key(const br_safetensors *file, int64_t i)
 
 const char *br_safetensors_metadata(const br_safetensors *file, const char *key)
 {
-    return file && key ? br__header_metadata(&file->header, key) : NULL;
+    return BR_LIVE(op, file) && key ? br__header_metadata(&file->header, key) : NULL;
 }
 
 /* ---- Tensors --------------------------------------------------------------------------------- */

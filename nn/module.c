@@ -62,14 +62,22 @@ const char *br_module_class(const br_module *module)
 
 /* ---- Lifetime -------------------------------------------------------------------------------- */
 
-/* Returns a dead module, which can stand in for any module struct, since all its fields are zero.
- */
+/* This thread's placeholder, which stands in for any module whose constructor failed. */
+static br_module *placeholder(void)
+{
+    return (br_module *)(void *)(br__thread_cold()->module + sizeof(br_handle_mark));
+}
+
+/* Returns the placeholder: it has no state, and all its fields are zero. Like every module it has a
+ * mark. */
 static void *placeholder_module(void)
 {
-    char *block = br__thread_cold()->module;
-    _Static_assert(sizeof((br_thread_cold *)0)->module >= BR_MODULE_MAX_SIZE,
+    br_module *module = placeholder();
+    _Static_assert(sizeof((br_thread_cold *)0)->module >=
+                       sizeof(br_handle_mark) + BR_MODULE_MAX_SIZE,
                    "any module must fit");
-    return memset(block, 0, BR_MODULE_MAX_SIZE);
+    *br__mark_of(module) = (br_handle_mark){ .mark = BR_MARK_LIVE, .kind = BR_HANDLE_module };
+    return memset(module, 0, BR_MODULE_MAX_SIZE);
 }
 
 static br_module *make(size_t size, const char *class_name)
@@ -79,11 +87,10 @@ static br_module *make(size_t size, const char *class_name)
         return br_fail(BR_ERROR_ARGUMENT, "module_create",
                        "struct %s has %zu bytes, must have %zu .. %d and begin with a br_module",
                        class_name, size, sizeof(br_module), BR_MODULE_MAX_SIZE);
-    br_module *module = br_calloc(1, size);
     br_module_state *state = br_calloc(1, sizeof *state);
     char *name = br_strdup(class_name);
-    if (!module || !state || !name) {
-        br_free(module);
+    br_module *module = state && name ? br__handle_new(size, BR_HANDLE_module, class_name) : NULL;
+    if (!module) {
         br_free(state);
         br_free(name);
         return NULL;
@@ -96,8 +103,6 @@ static br_module *make(size_t size, const char *class_name)
         .incomplete = failed_before,
     };
     module->state = state;
-    if (br__debug)
-        br__debug_register(BR_HANDLE_module, module, class_name);
     return module;
 }
 
@@ -114,10 +119,9 @@ bool br__module_exists(const char *op, const void *self)
     const br_module *module = self;
     if (!module)
         return false;
-    if (__builtin_expect(br__debug, 0) && self != (const void *)br__thread_cold()->module &&
-        !br__debug_is_live(op, "module", BR_HANDLE_module, self))
+    if (__builtin_expect(br__debug, 0) && self == (const void *)placeholder())
         return false;
-    return module->state != NULL;
+    return br__is_live(op, "module", BR_HANDLE_module, self) && module->state != NULL;
 }
 
 bool br_module_is_usable(const char *op, const void *self)
@@ -151,16 +155,6 @@ static void leave_parent(br_module_state *state)
     state->parent = NULL;
 }
 
-static void free_struct(br_module *module)
-{
-    if (br__debug && br__debug_end("module_free", "module", BR_HANDLE_module, module)) {
-        module->state = NULL;
-        br__debug_quarantine(module, 0);
-    } else {
-        br_free(module);
-    }
-}
-
 static void free_tree(br_module_state *state)
 {
     br__free_parametrized(state);
@@ -178,7 +172,8 @@ static void free_tree(br_module_state *state)
     br_free(state->children);
     br_free(state->name);
     br_free(state->class_name);
-    free_struct(state->module);
+    if (br__handle_end("module_free", "module", BR_HANDLE_module, state->module))
+        br__handle_free(state->module, state->size);
     br_free(state);
 }
 

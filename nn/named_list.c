@@ -17,7 +17,7 @@ typedef struct named_list {
 
 br_named_list *br__named_list_new(bool holds)
 {
-    named_list *list = br__handle_new(sizeof *list, BR_HANDLE_list);
+    named_list *list = br__handle_new(sizeof *list, BR_HANDLE_list, NULL);
     if (!list)
         return NULL;
     list->holds = holds;

@@ -89,7 +89,7 @@ br_tensor *br_tap_attention(br_tensor *query, br_tensor *key, br_tensor *weights
 
 int64_t br_recorder_count(const br_recorder *recorder)
 {
-    return recorder ? recorder->list->count : 0;
+    return BR_LIVE("recorder_count", recorder) ? recorder->list->count : 0;
 }
 
 static const br_named_tensor *item(const br_recorder *recorder, int64_t i)
@@ -115,5 +115,5 @@ br_tensor *br_recorder_tensor(const br_recorder *recorder, int64_t i)
 
 br_tensor *br_recorder_get(const br_recorder *recorder, const char *name)
 {
-    return recorder ? br_named_list_get(recorder->list, name) : NULL;
+    return BR_LIVE("recorder_get", recorder) ? br_named_list_get(recorder->list, name) : NULL;
 }

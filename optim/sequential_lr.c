@@ -19,9 +19,9 @@ static const br_scheduler_kind kind = { .name = "sequential_lr", .step = step_ch
 
 static bool good_child(const br_scheduler *s, int i, const br_scheduler *child)
 {
-    if (!child)
-        br_fail(BR_ERROR_ARGUMENT, kind.name, "scheduler %d is NULL, but it is required", i);
-    else if (child->kind->step)
+    if (!br__required_item(kind.name, "scheduler", i, child))
+        return false;
+    if (child->kind->step)
         br_fail(BR_ERROR_ARGUMENT, kind.name, "scheduler %d, a %s, cannot be part of a sequence", i,
                 child->kind->name);
     else if (child->optim != s->optim || child->n_groups != s->n_groups)

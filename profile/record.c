@@ -315,14 +315,21 @@ br_profile *br_profile_begin(void)
     return p;
 }
 
+/* Same as br__required(), but also while an error is pending: a profile can be ended then. */
+static bool is_profile(const char *op, const br_profile *profile)
+{
+    if (!profile)
+        br_fail(BR_ERROR_ARGUMENT, op, "profile is NULL, but it is required");
+    return BR_LIVE(op, profile);
+}
+
 static bool runs_here(const char *op, const br_profile *p)
 {
-    if (p && running == p)
-        return true;
-    br_fail(p ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, op,
-            p ? "the profile is not running in this thread"
-              : "profile is NULL, but it is required");
-    return false;
+    if (!is_profile(op, p))
+        return false;
+    if (running != p)
+        br_fail(BR_ERROR_STATE, op, "the profile is not running in this thread");
+    return running == p;
 }
 
 bool br_profile_pause(br_profile *profile)
@@ -344,21 +351,24 @@ static void go_on(br_profile *p)
 
 bool br_profile_resume(br_profile *profile)
 {
-    if (profile && profile->paused && !running) {
+    if (!is_profile("profile_resume", profile))
+        return false;
+    if (profile->paused && !running) {
         go_on(profile);
         return true;
     }
-    br_fail(profile ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, "profile_resume",
-            !profile          ? "profile is NULL, but it is required"
-            : profile->paused ? "a profile is already running in this thread"
-                              : "the profile is not paused");
+    br_fail(BR_ERROR_STATE, "profile_resume",
+            profile->paused ? "a profile is already running in this thread"
+                            : "the profile is not paused");
     return false;
 }
 
 bool br_profile_end(br_profile *profile)
 {
     br_profile *p = profile;
-    if (p && p->paused && !running)
+    if (!is_profile("profile_end", p))
+        return false;
+    if (p->paused && !running)
         go_on(p);
     if (!runs_here("profile_end", p))
         return false;

@@ -63,6 +63,7 @@ bool br_set_allocator(const br_allocator *a)
     }
     br_thread_cleanup();
     br_empty_cache();
+    br__handles_flush();
     br__debug_empty_quarantine();
     if (atomic_load(&small_blocks) > 0) {
         br_fail(BR_ERROR_STATE, "set_allocator",

@@ -36,7 +36,7 @@ typedef struct record {
     struct record *next;  /* next in its bucket */
     struct record *newer; /* next in the queue of its kind, once its memory is kept */
     void *object;
-    size_t size; /* size of the kept memory; 0: free it with br_free() */
+    size_t size; /* size of the kept memory; 0: it is an object of br__handle_new() */
     br_handle kind;
     ending ending;
     stack made, ended;
@@ -224,7 +224,7 @@ static void free_quarantined(record *r)
     if (r->size > 0)
         br__object_free(r->object, r->size);
     else
-        br_free(r->object);
+        br_free(br__mark_of(r->object));
     free(r);
 }
 
@@ -271,17 +271,6 @@ void br__debug_empty_quarantine(void)
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
-/* Returns the kind with its article: "a tensor". */
-static const char *kind_name(br_handle kind)
-{
-    static const char *const names[] = { "a handle",
-#define BR_NAME(type, name, text) text,
-                                         BR_HANDLES(BR_NAME)
-#undef BR_NAME
-    };
-    return names[kind];
-}
-
 static void write_what(record *r)
 {
     if (r->kind == BR_HANDLE_tensor && r->ending == LIVE) {
@@ -295,21 +284,17 @@ static void refuse_wrong_kind(const char *op, const char *name, br_handle kind, 
     char made[BR_DEBUG_PLACE];
     write_what(r);
     br_fail(BR_ERROR_ARGUMENT, op, "%s must be %s, but it is %s%s%s, created %s", name,
-            kind_name(kind), kind_name(r->kind), *r->what ? " " : "", r->what,
+            br__kind_name(kind), br__kind_name(r->kind), *r->what ? " " : "", r->what,
             describe(&r->made, made));
 }
 
 static void refuse_ended(const char *op, const char *name, const record *r)
 {
     char made[BR_DEBUG_PLACE], ended[BR_DEBUG_PLACE];
-    const char *how = r->ending == SCOPE_ENDED     ? "was freed when its scope ended"
-                      : r->kind == BR_HANDLE_scope ? "has already ended"
-                                                   : "was already freed";
+    const bool by_scope = r->ending == SCOPE_ENDED;
     br_fail(BR_ERROR_STATE, op, "%s is %s%s%s that %s: created %s; ended %s%s", name,
-            kind_name(r->kind), *r->what ? " " : "", r->what, how, describe(&r->made, made),
-            describe(&r->ended, ended),
-            r->ending == SCOPE_ENDED ? "; use br_scope_return() or br_retain() to keep a tensor"
-                                     : "");
+            br__kind_name(r->kind), *r->what ? " " : "", r->what, br__how_ended(r->kind, by_scope),
+            describe(&r->made, made), describe(&r->ended, ended), by_scope ? BR_HOW_TO_KEEP : "");
 }
 
 /* Raises the error after unlocking: a callback may use the library. */
@@ -321,7 +306,7 @@ static bool refuse(const char *op, const char *name, br_handle kind, record *r, 
     if (!r)
         br_fail(BR_ERROR_ARGUMENT, op,
                 "%s must be %s, but it does not point to an object of the library", name,
-                kind_name(kind));
+                br__kind_name(kind));
     else if (copy->kind != kind)
         refuse_wrong_kind(op, name, kind, copy);
     else
@@ -379,33 +364,19 @@ bool br__debug_end(const char *op, const char *name, br_handle kind, const void 
     return true;
 }
 
-void br__debug_end_tensor(const br_tensor *t, bool by_scope)
+/* The tensor becomes empty, so that code that reads it without a check reads nothing. */
+void br__debug_quarantine_tensor(br_tensor *t)
 {
+    static br_storage none;
     pthread_mutex_lock(&all.lock);
     record *r = find(t);
     if (r)
-        set_ended(r, by_scope ? SCOPE_ENDED : FREED);
+        set_ended(r, t->mark == BR_MARK_SCOPE_ENDED ? SCOPE_ENDED : FREED);
     pthread_mutex_unlock(&all.lock);
-}
-
-/* ---- Opaque objects -------------------------------------------------------------------------- */
-
-void *br__handle_new(size_t size, br_handle kind)
-{
-    void *object = br_calloc(1, size);
-    if (object && br__debug)
-        br__debug_register(kind, object, NULL);
-    return object;
-}
-
-void br__handle_free(void *object, size_t size)
-{
-    if (br__debug) {
-        memset(object, 0, size); /* code that reads it without a check sees zeros */
-        br__debug_quarantine(object, 0);
-    } else {
-        br_free(object);
-    }
+    *t = (br_tensor){
+        .dtype = t->dtype, .contiguous = true, .mark = t->mark, .storage = &none, .slot = BR_NO_SLOT
+    };
+    br__debug_quarantine(t, sizeof *t);
 }
 
 /* ---- Switch ---------------------------------------------------------------------------------- */
@@ -414,6 +385,7 @@ void br__debug_set(bool on)
 {
     bool is_program = true;
     dl_iterate_phdr(find_code, &is_program);
+    br__objects_flush(); /* freed tensors are set aside in another way */
     br__debug = on;
 }
 

@@ -231,7 +231,15 @@ bool br__required_handle(const char *op, const char *name, const void *argument,
 {
     if (!argument || br__failed())
         return refuse_null(op, name);
-    return !br__debug || kind == BR_HANDLE_NONE || br__debug_is_live(op, name, kind, argument);
+    return kind == BR_HANDLE_NONE || br__is_live(op, name, kind, argument);
+}
+
+bool br__required_item_handle(const char *op, const char *name, int i, const void *item,
+                              br_handle kind)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s %d", name, i);
+    return br__required_handle(op, text, item, kind);
 }
 
 const void *br_options_of(const char *op, const char *name, const void *given, const void *defaults,

@@ -3,6 +3,7 @@
 #define BR_TENSOR_ERRORS_H
 
 #include "tensor/debug.h"
+#include "tensor/handles.h"
 #include "tensor/storage.h"
 #include "tensor/thread_state.h"
 
@@ -36,11 +37,16 @@ const char *br__shape_of(int ndim, const int64_t *sizes);
 
 /* Argument checks. All return false while an error is pending; if a check fails, they record an
  * error with the names of the operation and of the argument, and return false. br__required(): the
- * argument, a tensor or any other pointer, must not be NULL and, in the debug mode, must be live if
- * it is a handle. */
+ * argument, a tensor or any other pointer, must not be NULL and, if it is a handle, must be live.
+ */
 #define br__required(op, name, argument) \
     br__required_handle(op, name, argument, BR_HANDLE_OF(argument))
 bool br__required_handle(const char *op, const char *name, const void *argument, br_handle kind);
+/* Same as br__required() for item i of an array, which the error calls "name i". */
+#define br__required_item(op, name, i, item) \
+    br__required_item_handle(op, name, i, item, BR_HANDLE_OF(item))
+bool br__required_item_handle(const char *op, const char *name, int i, const void *item,
+                              br_handle kind);
 bool br__floating(const char *op, const char *name, const br_tensor *t);
 bool br__has_dtype(const char *op, const char *name, const br_tensor *t, br_dtype dtype);
 /* The slow path of br__same_dtype(), which records the error. */
@@ -50,7 +56,8 @@ __attribute__((cold)) bool br__compare_dtypes(const char *op, const char *a_name
 static inline bool br__same_dtype(const char *op, const char *a_name, const br_tensor *a,
                                   const char *b_name, const br_tensor *b)
 {
-    return (a && b && a->dtype == b->dtype && !br__failed() && !br__debug) ||
+    return (a && b && a->dtype == b->dtype && a->mark == BR_MARK_LIVE && b->mark == BR_MARK_LIVE &&
+            !br__failed()) ||
            br__compare_dtypes(op, a_name, a, b_name, b);
 }
 /* Converts a dimension in -ndim .. ndim-1 to 0 .. ndim-1. A 0-d tensor allows -1 and 0. */

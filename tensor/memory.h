@@ -34,6 +34,9 @@ typedef struct br_objects {
     void *free_list[BR_OBJECT_CLASSES]; /* free lists: each object begins with a pointer to the next
                                          */
     int free_slots[BR_OBJECT_CLASSES];  /* number of objects that still fit */
+    /* Objects of ended tensors, a queue linked by their `base`. */
+    br_tensor *oldest_ended, *newest_ended;
+    int n_ended;
     /* Live tensors, bytes of inline storage, and the highest number of bytes for which a peak was
      * recorded. Only the owning thread writes them. */
     atomic_int_fast64_t tensors, bytes, high_water;
@@ -76,6 +79,11 @@ static inline void br__object_free(void *object, size_t size)
     br__objects.free_slots[class]--;
 }
 
+/* Allocate and free the object of a tensor. The object that was freed first is reused first, and
+ * the last BR_SET_ASIDE of a thread are not reused, so that their marks identify stale pointers. */
+enum { BR_SET_ASIDE = 64 };
+br_tensor *br__tensor_object_alloc(void);
+void br__tensor_object_free(br_tensor *t);
 /* Frees this thread's cached objects. */
 void br__objects_flush(void);
 /* Registers this thread for cleanup when it ends. Returns false if that is not possible. */

@@ -12,7 +12,7 @@
 
 #include <pthread.h>
 
-enum { KEPT = 1024 }; /* maximum number of cached objects of each size */
+enum { KEPT = 1024 }; /* maximum number of cached objects of each size, and of ended tensors */
 
 _Thread_local br_objects br__objects;
 
@@ -165,9 +165,57 @@ void br__object_free_slow(void *object, size_t size)
     br__object_free(object, size);
 }
 
+br_tensor *br__tensor_object_alloc(void)
+{
+    br_objects *o = &br__objects;
+    if (o->n_ended <= BR_SET_ASIDE)
+        return br__object_alloc(sizeof(br_tensor));
+    br_tensor *oldest = o->oldest_ended;
+    o->oldest_ended = oldest->base;
+    o->n_ended--;
+    /* The next object has not been used for a while. */
+    char *next = (char *)o->oldest_ended;
+    __builtin_prefetch(next, 1);
+    __builtin_prefetch(next + BR_LINE, 1);
+    __builtin_prefetch(next + 2 * BR_LINE, 1);
+    return oldest;
+}
+
+/* Frees the object if the queue is full or if objects are not cached; otherwise begins the
+ * queue. */
+static __attribute__((noinline)) void free_unless_queued(br_tensor *t)
+{
+    br_objects *o = &br__objects;
+    if (br__debug) {
+        br__debug_quarantine_tensor(t);
+    } else if (o->n_ended > 0 || !br__caches_objects() || !br__list_thread()) {
+        br__object_free(t, sizeof *t);
+    } else {
+        o->oldest_ended = o->newest_ended = t;
+        o->n_ended = 1;
+    }
+}
+
+void br__tensor_object_free(br_tensor *t)
+{
+    br_objects *o = &br__objects;
+    if (o->n_ended == 0 || o->n_ended == KEPT) {
+        free_unless_queued(t);
+        return;
+    }
+    o->newest_ended->base = t;
+    o->newest_ended = t;
+    o->n_ended++;
+}
+
 void br__objects_flush(void)
 {
     br_objects *o = &br__objects;
+    for (; o->n_ended > 0; o->n_ended--) {
+        br_tensor *oldest = o->oldest_ended;
+        o->oldest_ended = oldest->base;
+        br_free(oldest);
+    }
     for (int i = 0; i < BR_OBJECT_CLASSES; i++) {
         while (o->free_list[i]) {
             void *object = o->free_list[i];

@@ -7,15 +7,31 @@
 
 _Thread_local br_thread br__thread;
 
-/* Makes a scope when the thread keeps no spare one, as in the debug mode. */
+/* Ended scopes are a queue: the scope that ended first is reused first, and the queue has several
+ * from the beginning, so a stale pointer is unlikely to point to an open scope. */
+static inline void add_spare(br_scope *scope)
+{
+    br_thread *th = &br__thread;
+    if (th->newest_spare)
+        th->newest_spare->outer = scope;
+    else
+        th->spare = scope;
+    th->newest_spare = scope;
+}
+
+/* Makes a scope when the thread has no spare one, as always in the debug mode, or only one. */
 static __attribute__((noinline, cold)) br_scope *new_scope(void)
 {
+    enum { SPARE = 16 };
+    br__list_thread(); /* so that the scopes are freed when the thread ends */
+    for (int i = br__debug || br__thread.spare ? SPARE : 0; i < SPARE; i++) {
+        br_scope *spare = br__object_alloc(sizeof *spare);
+        if (!spare)
+            return NULL;
+        add_spare(spare);
+    }
     br_scope *scope = br__object_alloc(sizeof *scope);
-    if (!scope)
-        return NULL;
-    br__list_thread(); /* so that the scope is freed when the thread ends */
-    scope->outer = NULL;
-    if (br__debug)
+    if (scope && br__debug)
         br__debug_register(BR_HANDLE_scope, scope, NULL);
     return scope;
 }
@@ -23,10 +39,13 @@ static __attribute__((noinline, cold)) br_scope *new_scope(void)
 br_scope *br__scope_begin_for(const void *owner)
 {
     br_thread *th = &br__thread;
-    br_scope *scope = th->free_scopes ? th->free_scopes : new_scope();
+    br_scope *scope = th->spare;
+    if (scope == th->newest_spare)
+        scope = new_scope();
+    else
+        th->spare = scope->outer;
     if (!scope)
         return NULL;
-    th->free_scopes = scope->outer;
     scope->outer = th->scope;
     scope->start = th->top;
     scope->serial = ++th->n_scopes;
@@ -51,7 +70,7 @@ static inline void pop_to(size_t start)
         br_tensor *t = th->stack[--th->top];
         if (!t) /* taken by br__take() */
             continue;
-        t->slot = SIZE_MAX;
+        t->slot = BR_NO_SLOT;
         br__release_of_scope(t);
     }
 }
@@ -78,8 +97,7 @@ static inline void close_innermost(void)
             br__debug_quarantine(scope, sizeof *scope);
         return;
     }
-    scope->outer = th->free_scopes;
-    th->free_scopes = scope;
+    add_spare(scope);
 }
 
 /* Sets an error if a module's scope is among those inside `scope`: br_leave() was forgotten. After
@@ -97,21 +115,32 @@ static void check_left(const br_scope *scope)
         }
 }
 
+/* Records the error about a scope that is not open in this thread. Its memory may have been freed,
+ * so only the debug mode can tell why. */
+static __attribute__((noinline, cold)) void refuse_closed(const char *op, const br_scope *scope)
+{
+    if (!br__debug)
+        br_fail(BR_ERROR_STATE, op,
+                "scope has already ended, or was opened by another thread; " BR_SEE_DEBUG);
+    else if (br__debug_is_live(op, "scope", BR_HANDLE_scope, scope))
+        br_fail(BR_ERROR_STATE, op,
+                "scope is open in another thread: end it in the thread that opened it");
+}
+
 /* Ends a scope that is not the innermost one, with those inside it. */
 static __attribute__((noinline, cold)) void end_outer(br_scope *scope)
 {
-    if (!scope || (br__debug && !br__debug_is_live("scope_end", "scope", BR_HANDLE_scope, scope)))
+    if (!scope)
         return;
-    if (is_open(scope)) {
-        check_left(scope);
-        pop_to(scope->start);
-        while (br__thread.scope != scope)
-            close_innermost();
-        close_innermost();
-    } else if (br__debug) {
-        br_fail(BR_ERROR_STATE, "scope_end",
-                "scope is open in another thread: end it in the thread that opened it");
+    if (!is_open(scope)) {
+        refuse_closed("scope_end", scope);
+        return;
     }
+    check_left(scope);
+    pop_to(scope->start);
+    while (br__thread.scope != scope)
+        close_innermost();
+    close_innermost();
 }
 
 br_scope *br_scope_current(void)
@@ -141,13 +170,15 @@ void br__scope_free_from(br_scope *scope, size_t start)
 br_tensor *br_scope_return(br_scope *scope, br_tensor *t)
 {
     br_thread *th = &br__thread;
-    if (br__debug &&
-        ((scope && !br__debug_is_live("scope_return", "scope", BR_HANDLE_scope, scope)) ||
-         (t && !br__debug_is_live("scope_return", "t", BR_HANDLE_tensor, t))))
-        return NULL;
     if (!scope)
         scope = th->scope;
-    if (!t || !scope || !is_open(scope))
+    else if (!is_open(scope)) {
+        refuse_closed("scope_return", scope);
+        return NULL;
+    }
+    if (!BR_LIVE("scope_return", t))
+        return NULL;
+    if (!scope)
         return t;
     /* Moves t out of its own scope, then out of each enclosing scope up to and including `scope`.
      * Adjacent scopes share a boundary: t leaves a scope by swapping places with the scope's first
@@ -161,9 +192,9 @@ br_tensor *br_scope_return(br_scope *scope, br_tensor *t)
         br_tensor *other = th->stack[first];
         th->stack[slot] = other;
         if (other)
-            other->slot = slot;
+            other->slot = (uint32_t)slot;
         th->stack[first] = t;
-        t->slot = first;
+        t->slot = (uint32_t)first;
         s->start = first + 1;
     }
     return t;
@@ -179,7 +210,7 @@ br_tensor *br__take(br_tensor *t)
         th->top--;
     else
         th->stack[t->slot] = NULL;
-    t->slot = SIZE_MAX;
+    t->slot = BR_NO_SLOT;
     return t;
 }
 
@@ -189,7 +220,7 @@ br_tensor *br__take_over(br_tensor *t)
     if (!t || t->slot >= th->top || th->stack[t->slot] != t)
         return br_retain(t);
     th->stack[t->slot] = NULL;
-    t->slot = SIZE_MAX;
+    t->slot = BR_NO_SLOT;
     size_t bottom = th->scope ? th->scope->start : 0;
     while (th->top > bottom && !th->stack[th->top - 1])
         th->top--;
@@ -230,7 +261,7 @@ bool br__scope_add(br_tensor *t)
         th->stack = stack;
         th->capacity = capacity;
     }
-    t->slot = th->top;
+    t->slot = (uint32_t)th->top;
     th->stack[th->top++] = t;
     return true;
 }
@@ -241,9 +272,8 @@ void br_thread_cleanup(void)
     while (th->scope)
         br_scope_end(th->scope);
     pop_to(0);
-    while (th->free_scopes) {
-        br_scope *s = th->free_scopes;
-        th->free_scopes = s->outer;
+    for (br_scope *s = th->spare, *next; s; s = next) {
+        next = s == th->newest_spare ? NULL : s->outer;
         br__object_free(s, sizeof *s);
     }
     br_free(th->stack);

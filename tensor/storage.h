@@ -36,25 +36,41 @@ typedef struct br_meta {
     void (*destroy)(struct br_meta *meta);
 } br_meta;
 
+/* Whether an object is live (tensor/handles.h). Other memory is unlikely to have one of these
+ * values. */
+enum br_mark {
+    BR_MARK_LIVE = 0xB5A1,
+    BR_MARK_REGISTERED = 0xB5A2, /* created in the debug mode, whose registry knows more */
+    BR_MARK_FREED = 0xDE4D,
+    BR_MARK_SCOPE_ENDED = 0xDE4E, /* a tensor that its scope freed */
+};
+
+/* What every operation uses comes first, in the first cache line. */
+/* Three cache lines: what every operation uses, the sizes, and the strides. */
 struct br_tensor {
     atomic_int refs;
     br_dtype dtype;
     int ndim;
-    bool contiguous, is_view;
-    bool untracked; /* a view created without grad mode, or a view of such a view: it has no base */
-    bool hides_grad;  /* untracked, and the tensor that was viewed required grad */
-    bool is_grad;     /* is, or was, the gradient of a tensor */
+    bool contiguous : 1, is_view : 1;
+    bool untracked : 1;  /* a view created without grad mode, or a view of such a view: it has no
+                            base */
+    bool hides_grad : 1; /* untracked, and the tensor that was viewed required grad */
+    bool is_grad : 1;    /* is, or was, the gradient of a tensor */
+    uint16_t mark;       /* a br_mark */
     unsigned changes; /* number of recorded in-place changes; for a view, of those of its base that
                          it has seen */
+    uint32_t slot;    /* index on the thread's stack of tensors, or BR_NO_SLOT */
     int64_t numel;
+    char *data; /* first element, inside storage */
+    br_storage *storage;
+    br_tensor *base; /* the tensor that autograd treats as a view's base, owned; NULL for others. In
+                        a freed tensor: the tensor that was freed next (tensor/objects.c) */
+    br_meta *meta;   /* NULL if autograd does not know the tensor */
     int64_t sizes[BR_MAX_DIMS];
     int64_t strides[BR_MAX_DIMS]; /* in elements */
-    char *data;                   /* first element, inside storage */
-    br_storage *storage;
-    br_tensor *base; /* the tensor that autograd treats as a view's base, owned; NULL for others */
-    br_meta *meta;   /* NULL if autograd does not know the tensor */
-    size_t slot;     /* index on the thread's stack of tensors */
 };
+#define BR_NO_SLOT UINT32_MAX
+_Static_assert(sizeof(br_tensor) <= 192, "a tensor must fit into three cache lines");
 
 /* Returns a view of t's storage that begins at `data`, owned by the innermost scope. Computes numel
  * and contiguity. In grad mode the view holds t, or the base of t, as its base. The view is not

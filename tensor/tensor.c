@@ -121,7 +121,7 @@ static br_storage *new_storage(const char *op, size_t bytes)
  * must be counted already. The caller sets the shape and the strides. */
 static inline br_tensor *make(br_storage *storage, br_dtype dtype, int ndim, char *data)
 {
-    br_tensor *t = br__object_alloc(sizeof *t);
+    br_tensor *t = br__tensor_object_alloc();
     if (!t) {
         release_storage(storage);
         return NULL;
@@ -135,9 +135,12 @@ static inline br_tensor *make(br_storage *storage, br_dtype dtype, int ndim, cha
     t->base = NULL;
     t->is_view = t->untracked = t->hides_grad = t->is_grad = false;
     t->changes = 0;
-    t->slot = SIZE_MAX;
-    if (__builtin_expect(br__debug, 0))
+    t->slot = BR_NO_SLOT;
+    t->mark = BR_MARK_LIVE;
+    if (__builtin_expect(br__debug, 0)) {
+        t->mark = BR_MARK_REGISTERED;
         br__debug_register(BR_HANDLE_tensor, t, NULL);
+    }
     return t;
 }
 
@@ -395,20 +398,10 @@ bool br__is_exclusive(const br_tensor *t)
 
 br_tensor *br_retain(br_tensor *t)
 {
-    if (!t || (br__debug && !br__debug_is_live("retain", "t", BR_HANDLE_tensor, t)))
+    if (!BR_LIVE("retain", t))
         return NULL;
     atomic_fetch_add(&t->refs, 1);
     return t;
-}
-
-/* In the debug mode an ended tensor becomes empty, so that code that reads it without a check reads
- * nothing. */
-static __attribute__((noinline, cold)) void quarantine_ended(br_tensor *t, bool by_scope)
-{
-    static br_storage none;
-    br__debug_end_tensor(t, by_scope);
-    *t = (br_tensor){ .dtype = t->dtype, .contiguous = true, .storage = &none, .slot = SIZE_MAX };
-    br__debug_quarantine(t, sizeof *t);
 }
 
 static void release(br_tensor *t, bool by_scope)
@@ -420,30 +413,38 @@ static void release(br_tensor *t, bool by_scope)
     if (t->base)
         br_release(t->base);
     br_storage *storage = t->storage;
-    if (__builtin_expect(br__debug, 0))
-        quarantine_ended(t, by_scope);
-    else
-        br__object_free(t, sizeof *t);
+    t->mark = by_scope ? BR_MARK_SCOPE_ENDED : BR_MARK_FREED;
+    br__tensor_object_free(t);
     release_storage(storage);
 }
 
-/* Checks that the program does not release the reference that belongs to a scope, which would leave
- * a dangling pointer in the scope. */
-static __attribute__((noinline, cold)) bool may_release(const br_tensor *t)
+/* Returns whether the tensor's only reference belongs to a scope. Releasing it would leave a
+ * dangling pointer in the scope. */
+static inline bool only_its_scope_holds(const br_tensor *t)
 {
-    if (!br__debug_is_live("release", "t", BR_HANDLE_tensor, t))
-        return false;
-    if (t->slot == SIZE_MAX || atomic_load(&t->refs) > 1)
-        return true;
-    br_fail(BR_ERROR_STATE, "release",
-            "t %s was released more often than retained: its last reference belongs to its scope",
-            br__shape(t));
-    return false;
+    return t->slot != BR_NO_SLOT && atomic_load_explicit(&t->refs, memory_order_relaxed) == 1;
+}
+
+static __attribute__((noinline, cold)) void release_checked(br_tensor *t)
+{
+    if (!BR_LIVE("release", t))
+        return;
+    if (only_its_scope_holds(t))
+        br_fail(BR_ERROR_STATE, "release",
+                "t %s was released more often than retained: its last reference belongs to its "
+                "scope",
+                br__shape(t));
+    else
+        release(t, false);
 }
 
 void br_release(br_tensor *t)
 {
-    if (t && (!__builtin_expect(br__debug, 0) || may_release(t)))
+    if (!t)
+        return;
+    if (__builtin_expect(t->mark != BR_MARK_LIVE || only_its_scope_holds(t), 0))
+        release_checked(t);
+    else
         release(t, false);
 }
 

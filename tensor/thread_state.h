@@ -17,9 +17,9 @@ struct br_scope {
 };
 
 typedef struct br_thread {
-    br_scope *scope;       /* innermost scope; NULL outside every scope */
-    br_scope *free_scopes; /* closed scopes for reuse */
-    uint64_t n_scopes;     /* scopes that were ever opened */
+    br_scope *scope;                /* innermost scope; NULL outside every scope */
+    br_scope *spare, *newest_spare; /* queue of ended scopes for reuse, linked by `outer` */
+    uint64_t n_scopes;              /* scopes that were ever opened */
     br_tensor **stack;
     size_t top, capacity;
     bool no_grad;
@@ -69,12 +69,12 @@ enum {
     BR_TEXTS = 4,
 };
 typedef struct br_thread_cold {
-    char message[BR_MESSAGE_SIZE];           /* the pending error's message */
-    br_unhandled_error unhandled;            /* the same error while it is unhandled */
-    char shapes[BR_SHAPES][BR_SHAPE_SIZE];   /* rotating buffers for messages */
-    char texts[BR_TEXTS][BR_TEXT_SIZE];      /* rotating buffers of br_printable() */
-    unsigned shape, text;                    /* the next buffers' numbers */
-    _Alignas(max_align_t) char module[4096]; /* nn's placeholder module */
+    char message[BR_MESSAGE_SIZE];                /* the pending error's message */
+    br_unhandled_error unhandled;                 /* the same error while it is unhandled */
+    char shapes[BR_SHAPES][BR_SHAPE_SIZE];        /* rotating buffers for messages */
+    char texts[BR_TEXTS][BR_TEXT_SIZE];           /* rotating buffers of br_printable() */
+    unsigned shape, text;                         /* the next buffers' numbers */
+    _Alignas(max_align_t) char module[4096 + 64]; /* nn's placeholder module and its mark */
 } br_thread_cold;
 /* Returns the thread's data, never NULL: threads for which allocation fails share one. */
 br_thread_cold *br__thread_cold(void);

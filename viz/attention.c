@@ -108,7 +108,8 @@ static int64_t columns_of(const br_attention *self, br_attention_part part)
 int64_t br_attention_layers(const br_attention *self, br_attention_part part)
 {
     int64_t layers = 0;
-    for (int64_t i = 0; self && i < self->n_maps; i++)
+    const int64_t n = BR_LIVE("attention_layers", self) ? self->n_maps : 0;
+    for (int64_t i = 0; i < n; i++)
         layers += self->maps[i].part == part;
     return layers;
 }
@@ -216,10 +217,8 @@ bool br_attention_add(br_attention *self, br_attention_part part, const char *na
                       br_tensor *weights, br_tensor *query, br_tensor *key)
 {
     name = name ? name : "";
-    if (br_failed())
+    if (!br__required(op, "self", self))
         return false;
-    if (!self)
-        return br_fail(BR_ERROR_ARGUMENT, op, "self is NULL, but it is required");
     if (!good_part(self, part, br_printable(name)) ||
         !good_tensors(self, part, br_printable(name), weights, query, key))
         return false;

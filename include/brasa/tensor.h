@@ -3,7 +3,8 @@
  * Ownership: a tensor belongs to the innermost scope that is open in its thread when the tensor is
  * created, and is freed when that scope ends. br_scope_return() moves a tensor to the outer scope;
  * br_retain() and br_release() hold one independently of scopes. A function borrows the tensors
- * that are passed to it.
+ * that are passed to it. Using a tensor or another object after it was freed is an error, unless
+ * its memory has been reused since; BRASA_DEBUG=1 in the environment finds the other cases, too.
  *
  * Errors: a call that fails returns NULL (or false, or -1) and records the first error of its
  * thread. While an error is pending, every operation returns at once, so a program needs to check
@@ -151,8 +152,8 @@ BR_API void br_set_exit_report(bool report);
 /* Opens a scope: tensors created in this thread from now on belong to it. Returns NULL and records
  * an error if memory runs out; closing that NULL does nothing. */
 BR_API br_scope *br_scope_begin(void);
-/* Closes the scope and any scopes still open inside it, and frees their tensors. NULL is
- * ignored. */
+/* Closes the scope and any scopes still open inside it, and frees their tensors. NULL is ignored;
+ * a scope that has already ended is an error. */
 BR_API void br_scope_end(br_scope *scope);
 /* Returns the innermost scope that is open in this thread, or NULL. After br_enter() it is the
  * module's, from which br_scope_return() moves further results to the outer scope. */

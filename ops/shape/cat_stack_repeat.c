@@ -45,12 +45,10 @@ static bool check_list(const char *op, int n, br_tensor *const *tensors)
         br_fail(BR_ERROR_ARGUMENT, op, "tensors is NULL, but n is %d", n);
         return false;
     }
-    for (int i = 0; i < n; i++) {
-        if (!tensors[i]) {
-            br_fail(BR_ERROR_ARGUMENT, op, "tensor %d is NULL, but it is required", i);
+    for (int i = 0; i < n; i++)
+        if (!(tensors[i] && br__is_marked(BR_HANDLE_tensor, tensors[i])) &&
+            !br__required_item(op, "tensor", i, tensors[i]))
             return false;
-        }
-    }
     return true;
 }
 

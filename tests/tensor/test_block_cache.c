@@ -142,14 +142,14 @@ Test(block_cache, limited_address_space)
         cr_skip_test("AddressSanitizer reserves its own address space");
     br_empty_cache();
     limit_addresses((rlim_t)2 << 30);
+    br_scope *scope = br_scope_begin();
     br_tensor *first = br_empty(BR_SHAPE(600 * MB), BR_BOOL), *next = filled(1);
     br_tensor *beyond = br_empty(BR_SHAPE(600 * MB), BR_BOOL);
     check_ok();
     cr_assert_eq(br_data(next), (char *)br_data(first) + 600 * MB);
     cr_assert_neq(br_data(beyond), (char *)br_data(next) + MB);
     check_fails(br_empty(BR_SHAPE(INT64_C(4) << 30), BR_BOOL), "cannot allocate 4294967296 bytes");
-    br_release(first);
-    br_release(beyond);
+    br_scope_end(scope);
     br_release(next);
     br_empty_cache();
     cr_assert_eq(br_cached_bytes(), 0);
