@@ -45,7 +45,6 @@ enum br_mark {
     BR_MARK_SCOPE_ENDED = 0xDE4E, /* a tensor that its scope freed */
 };
 
-/* What every operation uses comes first, in the first cache line. */
 /* Three cache lines: what every operation uses, the sizes, and the strides. */
 struct br_tensor {
     atomic_int refs;
