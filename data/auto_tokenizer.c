@@ -330,6 +330,18 @@ static void forget_stated_roles(const br_tokenizer_loader *l)
             l->t->roles[role] = -1;
 }
 
+/* Forgets additional_special_tokens of special_tokens_map.json. transformers 5 replaces this list
+ * by the special pieces of spiece.model. */
+static void forget_map_list(br_side_files *s)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < s->named.count; i++)
+        if (!s->extra_in_map || strcmp(s->named.items[i].key, "additional_special_tokens") != 0)
+            s->named.items[kept++] = s->named.items[i];
+    s->named.count = kept;
+    s->has_extra = s->has_extra && !s->extra_in_map;
+}
+
 br_tokenizer *br_auto_tokenizer_load(const char *dir, const br_auto_tokenizer_options *options)
 {
     if (!br__required(op, "dir", dir))
@@ -342,6 +354,8 @@ br_tokenizer *br_auto_tokenizer_load(const char *dir, const br_auto_tokenizer_op
     bool ok = br__side_files_read(&l.files, dir, options) && read_vocabulary(&l);
     if (ok)
         forget_stated_roles(&l);
+    if (ok && l.t->kind == &br__unigram && !l.from_json)
+        forget_map_list(&l.files);
     ok = ok && br__loader_apply_settings(&l) && add_tokens(&l) && finish(&l);
     br__side_files_free(&l.files);
     if (ok)

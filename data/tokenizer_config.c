@@ -461,12 +461,13 @@ static bool read_extras(br_side_files *s)
     json_t *more = json_object_get(map, extra), *old_more = json_object_get(map, old);
     json_t *specific = json_object_get(s->config, "model_specific_special_tokens");
     s->has_extra = list || more || old_more;
+    s->extra_in_map = old_more && !list && !more;
     return read_specific(s, map, map_file, false) &&
            read_specific(s, s->config, config_file, false) &&
            read_specific(s, specific, config_file, true) &&
            (!list || read_extra(s, config_file, key, list)) &&
            (!more || read_extra(s, map_file, extra, more)) &&
-           (!old_more || list || more || read_extra(s, map_file, old, old_more));
+           (!s->extra_in_map || read_extra(s, map_file, old, old_more));
 }
 
 bool br__side_name(br_side_files *s, const char *text, int role, bool optional)

@@ -46,6 +46,7 @@ typedef struct br_side_files {
     int64_t extra_ids;              /* -1: not stated */
     bool has_decoder;               /* "added_tokens_decoder" exists, which hides two files */
     bool has_extra;                 /* the special tokens without a role are stated */
+    bool extra_in_map;              /* only by additional_special_tokens of the map */
     bool stated[BR_TOKEN_MASK + 1]; /* a file states the role's token, or that there is none */
     br_side_tokens added;           /* sorted by id */
     br_side_tokens named;           /* with roles, then other special tokens */
