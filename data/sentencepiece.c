@@ -296,7 +296,7 @@ static void set_specials(reader *r, bool add_eos)
     br__tokenizer_default_roles(t);
     t->separator = add_eos ? br__word_id(&t->all, r->end, strlen(r->end)) : -1;
     u->decode_bytes = u->byte_fallback;
-    u->drop_front = !u->no_dummy_prefix;
+    u->drop_front = !(u->no_dummy_prefix && u->keep_spaces);
 }
 
 static bool read_file(reader *r, const br_sentencepiece_options *o)

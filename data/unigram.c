@@ -337,11 +337,12 @@ static size_t write_bytes(const char *bytes, size_t n, char *out)
     return length;
 }
 
+static const char meta[] = "\xe2\x96\x81"; /* BR_META */
+
 /* Writes a token with a space for each U+2581. `drop` omits them, because the one at the beginning
  * of a text was added by encoding. */
 static size_t write_token(const char *token, bool drop, char *out)
 {
-    static const char meta[] = "\xe2\x96\x81";
     size_t n = 0;
     while (*token) {
         bool is_meta = strncmp(token, meta, strlen(meta)) == 0;
@@ -354,6 +355,17 @@ static size_t write_token(const char *token, bool drop, char *out)
     return n;
 }
 
+/* Writes a token as SentencePiece does: without a U+2581 at its beginning while nothing else is
+ * written. If extra spaces are kept, only one is left out. Updates *front, which is true at the
+ * beginning of a text. */
+static size_t write_piece(const br_unigram *u, const char *token, bool *front, char *out)
+{
+    bool drop = *front && u->drop_front && strncmp(token, meta, strlen(meta)) == 0;
+    size_t n = write_token(token + (drop ? strlen(meta) : 0), false, out);
+    *front = *front && n == 0 && !(drop && u->keep_spaces);
+    return n;
+}
+
 /* Writes the text to `out` and returns its length. `bytes` is a buffer with room for one byte per
  * token. */
 static size_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, char *bytes,
@@ -361,7 +373,7 @@ static size_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool sk
 {
     const br_unigram *u = br__unigram_of(t);
     size_t n_bytes = 0, length = 0;
-    bool first = true;
+    bool first = true; /* no token was written, or only one without text */
     for (int64_t i = 0; i < n; i++) {
         if (skip && br__is_skipped(t, ids[i]))
             continue;
@@ -371,9 +383,13 @@ static size_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool sk
             continue;
         }
         length += write_bytes(bytes, n_bytes, out + length);
-        length +=
-            write_token(t->tokens[ids[i]], u->drop_front && first && n_bytes == 0, out + length);
+        first = first && n_bytes == 0;
         n_bytes = 0;
+        if (u->sentencepiece) {
+            length += write_piece(u, t->tokens[ids[i]], &first, out + length);
+            continue;
+        }
+        length += write_token(t->tokens[ids[i]], u->drop_front && first, out + length);
         first = false;
     }
     length += write_bytes(bytes, n_bytes, out + length);

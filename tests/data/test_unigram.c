@@ -183,6 +183,13 @@ Test(unigram, a_long_word)
     free(text);
 }
 
+static void check_text_of(const br_tokenizer *t, int64_t n, const int64_t *ids, const char *want)
+{
+    char *text = br_tokenizer_decode(t, n, ids, false);
+    cr_assert_str_eq(text, want, "\"%s\", not \"%s\"", text, want);
+    br_free(text);
+}
+
 /* If segmentations have equal scores, the one with the longest last piece is used, as in
  * `tokenizers`. */
 Test(unigram, equal_scores)
@@ -323,6 +330,46 @@ Test(unigram, added_twice)
     br_tokenizer_free(t);
 }
 
+/* Bytes at the beginning of a text are its first token, as in `tokenizers`. */
+Test(unigram, decoding_of_bytes_at_the_beginning)
+{
+    size_t n;
+    char *text = files_read(files_write_changed("pieces.json", json, "[\"ab\",-3]",
+                                                "[\"<0x41>\",-3],[\"\\u2581a\",-1]"),
+                            &n);
+    br_tokenizer *t =
+        changed_json(text,
+                     "\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\",\"add_prefix_"
+                     "space\":true}",
+                     "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},"
+                     "{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\"}]}");
+    cr_assert(t, "%s", br_error_message());
+    check_text_of(t, 2, (int64_t[]){ 3, 4 }, "A a");
+    check_text_of(t, 4, (int64_t[]){ 3, 3, 4, 4 }, "AA a a");
+    check_text_of(t, 2, (int64_t[]){ 4, 4 }, "a a");
+    br_tokenizer_free(t);
+    free(text);
+}
+
+/* With split_special_tokens, an added token that is a piece and not special stays a piece of
+ * words, as in `tokenizers`. */
+Test(unigram, pieces_that_are_added_tokens)
+{
+    br_tokenizer *t =
+        changed_json(json, "\"lstrip\":true}]",
+                     "\"lstrip\":true},{\"id\":3,\"content\":\"ab\",\"single_word\":true}]");
+    cr_assert(t, "%s", br_error_message());
+    for (int splits = 0; splits < 2; splits++) {
+        br_encoding *e =
+            encode(t, "aab ab", -1, BR_OPTIONS(br_encode, .split_special_tokens = splits));
+        cr_assert(e, "%s", br_error_message());
+        cr_assert_eq(e->length, 4);
+        cr_assert_arr_eq(e->ids, ((int64_t[]){ 2, 1, 3, 3 }), 4 * sizeof(int64_t));
+        br_encoding_free(e);
+    }
+    br_tokenizer_free(t);
+}
+
 /* The last of equal pieces is used, and the ids of the others still have a token, as in
  * `tokenizers`. The unknown piece may be one of the others. */
 Test(unigram, equal_pieces)
@@ -390,6 +437,7 @@ Test(unigram, messages)
     check_fails(FROM(UNKNOWN "\x1a\x03\x12\x01x"), "precompiled_charsmap is truncated");
     check_fails(FROM(UNKNOWN "\x1a\x01\x1b"), "normalizer_spec is malformed");
     check_fails(FROM(UNKNOWN "\x2a\x03\x12\x01x"), "a denormalizer");
+    check_fails(FROM(UNKNOWN "\x2a\x05\x12\x01x\x12\0"), "a denormalizer");
     check_fails(br_tokenizer_from_sentencepiece("/nonexistent", NULL), "/nonexistent");
 }
 
@@ -432,6 +480,58 @@ Test(unigram, the_greatest_score_is_that_of_a_normal_piece)
     br_encoding *e = encode(t, "ab", -1, NULL);
     cr_assert_eq(e->length, 3);
     cr_assert_arr_eq(e->ids, ((int64_t[]){ 0, 1, 2 }), 3 * sizeof(int64_t));
+    br_encoding_free(e);
+    br_tokenizer_free(t);
+}
+
+#define TEXT(length, text, size, type) \
+    "\x0a" size "\x0a" length text "\x15\0\0\0\0\x18" type /* a piece with the score 0 */
+#define META "\xe2\x96\x81"
+
+/* The spaces that decoding leaves out at the beginning depend on both settings of spaces. The texts
+ * are those of PyPI's `sentencepiece`. */
+Test(unigram, spaces_at_the_beginning_of_decoded_texts)
+{
+    static const char pieces[] = UNKNOWN TEXT("\x03", META, "\x0c", "\x01") PIECE("a", ONE, "\x01")
+        TEXT("\x04", META "a", "\x0d", "\x01") TEXT("\x07", META META "a", "\x10", "\x01")
+            TEXT("\x05", "a" META "b", "\x0e", "\x01");
+    static const char *const settings[] = { "", "\x18", "\x20", "\x18\0\x20" };
+    static const int64_t ids[][3] = {
+        { 3, 3 }, { 1, 1, 3 }, { 4, 3 }, { 5, 3 }, { 1, 5 }, { 2, 3 }
+    };
+    static const char *const texts[][6] = { { "a a", "a", " a a", "a b a", "a b", "a a" },
+                                            { "a a", "a", " a a", "a b a", "a b", "a a" },
+                                            { "a a", "  a", " a a", "a b a", "a b", "a a" },
+                                            { " a a", "   a", "  a a", "a b a", " a b", "a a" } };
+    for (int i = 0; i < 4; i++) {
+        char file[256] = { 0 };
+        size_t n = sizeof pieces - 1, more = i == 3 ? 4 : i ? 2 : 0;
+        memcpy(file, pieces, n);
+        file[n] = '\x1a'; /* normalizer_spec: add_dummy_prefix, remove_extra_whitespaces = false */
+        file[n + 1] = (char)more;
+        memcpy(file + n + 2, settings[i], more ? more - 1 : 0);
+        br_tokenizer *t = from(file, n + 2 + more);
+        cr_assert(t, "%s", br_error_message());
+        for (int k = 0; k < 6; k++)
+            check_text_of(t, k == 1 ? 3 : 2, ids[k], texts[i][k]);
+        br_tokenizer_free(t);
+    }
+}
+
+/* The score of an unknown piece is 10 less than the least score of the normal pieces. So "ab" with
+ * 12 and an unknown "c" with -15 are better than "abc" with -5, as in `sentencepiece`. */
+Test(unigram, the_least_score_is_that_of_a_normal_piece)
+{
+#define SCORED(length, text, size, score, type) \
+    "\x0a" size "\x0a" length text "\x15" score "\x18" type
+    br_tokenizer *t = FROM(UNKNOWN TEXT("\x03", META, "\x0c", "\x01")
+                               SCORED("\x03", "abc", "\x0c", "\0\0\xa0\xc0", "\x01")
+                                   SCORED("\x02", "ab", "\x0b", "\0\0\x40\x41", "\x01")
+                                       SCORED("\x02", "xx", "\x0b", "\0\0\xc8\xc2", "\x03"));
+    cr_assert(t, "%s", br_error_message());
+    br_encoding *e = encode(t, "abc", -1, BR_OPTIONS(br_encode, .add_special_tokens = false));
+    cr_assert_eq(e->length, 3);
+    cr_assert_arr_eq(e->ids, ((int64_t[]){ 1, 3, 0 }), 3 * sizeof(int64_t));
     br_encoding_free(e);
     br_tokenizer_free(t);
 }
