@@ -102,6 +102,47 @@ Test(added_tokens, normalized_ones_match_normalized_text)
     check_ids(single, "new yorka new york", 3, (int64_t[]){ 0, 0, 5 });
 }
 
+/* Of added tokens whose normalized texts are equal, the one with the lowest id is matched.
+ * `tokenizers` chooses one at random. */
+Test(added_tokens, equal_normalized_texts)
+{
+    static const char json[] = JSON("\"added_tokens\":[{\"id\":5,\"content\":\"A\",\"normalized\":"
+                                    "true},{\"id\":3,\"content\":\"a\",\"normalized\":true}],",
+                                    "null");
+    check_ids(json, "x a A", 3, (int64_t[]){ 0, 3, 3 });
+}
+
+/* A processor that does not trim offsets does not change what another one trims. The offsets are
+ * those of `tokenizers`. */
+Test(added_tokens, processors_that_do_not_trim)
+{
+    static const struct {
+        const char *trims, *keeps; /* trim_offsets and add_prefix_space of two processors */
+        int64_t begin;
+    } cases[] = { { "true,\"add_prefix_space\":false", "false,\"add_prefix_space\":true", 1 },
+                  { "true,\"add_prefix_space\":true", "false,\"add_prefix_space\":false", 0 } };
+    for (int i = 0; i < 2; i++) {
+        json_t *root = json_load_file(BRASA_TEST_DIR "/data/bpe/tokenizer.json", 0, NULL);
+        char text[400];
+        snprintf(
+            text, sizeof text,
+            "{\"type\":\"Sequence\",\"processors\":[{\"type\":\"ByteLevel\",\"trim_offsets\":%s},"
+            "{\"type\":\"ByteLevel\",\"trim_offsets\":%s}]}",
+            cases[i].trims, cases[i].keeps);
+        json_object_set_new(root, "post_processor", json_loads(text, 0, NULL));
+        cr_assert_eq(json_dump_file(root, files_path("tokenizer.json"), 0), 0);
+        json_decref(root);
+        br_tokenizer *t = br_tokenizer_from_json(files_path("tokenizer.json"));
+        cr_assert(t, "%s", br_error_message());
+        br_encoding *e = br_tokenizer_encode(t, &(br_text){ " they a", -1 }, NULL, NULL);
+        cr_assert(e && e->length == 2, "%s", br_error_message());
+        cr_assert(e->chars[0].begin == cases[i].begin && e->chars[0].end == 5);
+        cr_assert(e->chars[1].begin == 6 && e->chars[1].end == 7);
+        br_encoding_free(e);
+        br_tokenizer_free(t);
+    }
+}
+
 /* The model's vocabulary has the token, too. Only where it is matched as an added token does its
  * text have the spaces that normalization puts around it, which are trimmed from its offsets. */
 Test(added_tokens, offsets_of_tokens_that_the_model_has_too)

@@ -172,6 +172,23 @@ Test(bpe, bad_files)
     check_fails(from(vocab, "a b\n", &o), "are mutually exclusive");
 }
 
+/* As in transformers, GPT-2 has no padding token unless it is given, although encodings are padded
+ * with the end of text. */
+Test(bpe, role_of_the_padding_token)
+{
+    static const char tokens[] = "{\"a\": 0, \"<|endoftext|>\": 1, \"<p>\": 2}";
+    for (int given = 0; given < 2; given++) {
+        br_bpe_options o = *BR_OPTIONS(br_bpe, .pad_token = given ? "<p>" : NULL);
+        br_tokenizer *t = from(tokens, "", &o);
+        cr_assert_eq(br_tokenizer_special_id(t, BR_TOKEN_PAD), given ? 2 : -1);
+        br_encoding *e = encode(t, "a", -1, BR_OPTIONS(br_encode, .pad_to_multiple_of = 2));
+        cr_assert(e && e->length == 2, "%s", br_error_message());
+        cr_assert_eq(e->ids[1], given ? 2 : 1);
+        br_encoding_free(e);
+        br_tokenizer_free(t);
+    }
+}
+
 /* Merges by rank, gaps between ids, and bytes without a token. */
 Test(bpe, small_vocabulary)
 {
@@ -185,6 +202,13 @@ Test(bpe, small_vocabulary)
     check_fails(br_tokenizer_decode(t, 1, (int64_t[]){ 4 }, false), "no token has id 4");
     check_fails(encode(t, "a", -1, BR_OPTIONS(br_encode, .pad_to_multiple_of = 8)),
                 "has no padding token");
+    br_tokenizer_free(t);
+    /* As in `tokenizers`, a token that is no sequence of bytes is decoded to its own text. */
+    t = from("{\"a\": 0, \"a\xe6\x97\xa5\": 1}", "", NULL);
+    char *text = br_tokenizer_decode(t, 3, (int64_t[]){ 0, 1, 0 }, false);
+    cr_assert_str_eq(text, "aa\xe6\x97\xa5"
+                           "a");
+    br_free(text);
     br_tokenizer_free(t);
     t = from("{}", "", NULL);
     check_ok();

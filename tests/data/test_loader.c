@@ -181,6 +181,29 @@ Test(loader, items_that_do_not_fit_are_named)
     cr_assert_eq(destroyed, 1);
 }
 
+static bool get_two_dtypes(void *context, int64_t i, br_tensor **fields)
+{
+    (void)context;
+    fields[0] = br_zeros(BR_SHAPE(2), i ? BR_I64 : BR_F32);
+    return true;
+}
+
+/* Padding cannot join items of different dtypes. */
+Test(loader, padding_is_suggested_only_where_it_helps)
+{
+    br_dataset *dataset = br_dataset_new(2, 1, get_two_dtypes, NULL, NULL);
+    br_loader *loader = br_loader_new(dataset, BR_OPTIONS(br_loader, .batch_size = 2));
+    br_tensor *field;
+    cr_assert(br_loader_begin(loader));
+    cr_assert_not(br_loader_next(loader, &field));
+    const char *message = br_error_message(), *end = "must have equal shapes and dtypes";
+    cr_assert(strlen(message) > strlen(end));
+    cr_assert_str_eq(message + strlen(message) - strlen(end), end);
+    br_clear_error();
+    br_loader_free(loader);
+    br_dataset_free(dataset);
+}
+
 Test(loader, subsets_choose)
 {
     br_dataset *dataset = numbers_new(6);

@@ -254,12 +254,12 @@ enum { MANY = 1003, BATCH = 2 };
 static int64_t lengths[MANY];
 
 /* Checks that every item occurs once; returns the total padding. */
-static int64_t check_buckets(bool shuffle, int64_t *numbers)
+static int64_t check_buckets(int64_t size, bool shuffle, int64_t *numbers)
 {
     bool seen[MANY] = { false };
     int64_t waste = 0;
     br_scope *scope = br_scope_begin();
-    br_dataset *dataset = br_tensor_dataset_new(BR_INPUTS(br_arange(0, MANY, 1, BR_I64)));
+    br_dataset *dataset = br_tensor_dataset_new(BR_INPUTS(br_arange(0, (double)size, 1, BR_I64)));
     br_loader *loader = br_loader_new(dataset, BR_OPTIONS(br_loader, .batch_size = BATCH,
                                                           .shuffle = shuffle, .lengths = lengths));
     cr_assert(br_loader_begin(loader));
@@ -276,7 +276,7 @@ static int64_t check_buckets(bool shuffle, int64_t *numbers)
     br_loader_free(loader);
     br_dataset_free(dataset);
     br_scope_end(scope);
-    for (int64_t i = 0; i < MANY; i++)
+    for (int64_t i = 0; i < size; i++)
         cr_assert(seen[i], "item %d does not occur", (int)i);
     return waste;
 }
@@ -286,16 +286,16 @@ Test(prefetcher, buckets)
     int64_t plain[MANY], first[MANY], again[MANY], next[MANY];
     for (int64_t i = 0; i < MANY; i++)
         lengths[i] = i * 7919 % 500;
-    cr_assert_leq(check_buckets(false, plain), 500);
+    cr_assert_leq(check_buckets(MANY, false, plain), 500);
     for (int64_t i = 1; i < MANY; i++)
         cr_assert(lengths[plain[i - 1]] < lengths[plain[i]] ||
                   (lengths[plain[i - 1]] == lengths[plain[i]] && plain[i - 1] < plain[i]));
     br_manual_seed(3);
-    int64_t waste = check_buckets(true, first);
+    int64_t waste = check_buckets(MANY, true, first);
     cr_assert(waste >= 0 && waste <= 3000, "%lld", (long long)waste); /* random batches: 83000 */
-    check_buckets(true, next);
+    check_buckets(MANY, true, next);
     br_manual_seed(3);
-    check_buckets(true, again);
+    check_buckets(MANY, true, again);
     cr_assert_arr_eq(first, again, sizeof first);
     cr_assert(memcmp(first, next, sizeof first) != 0);
     cr_assert(lengths[first[0]] > 50 || lengths[first[2]] > 50 || lengths[first[4]] > 50,
@@ -312,31 +312,37 @@ static int by_length_and_number(const void *a, const void *b)
 
 /* Every 100 batches of the shuffled order are sorted by length, and by number if the length is
  * equal. Then the batches are shuffled. */
-Test(prefetcher, buckets_of_a_hundred_batches)
+static void check_hundreds(int64_t size)
 {
     enum { EACH = 100 * BATCH };
     int64_t order[MANY], got[MANY], place[MANY];
-    for (int64_t i = 0; i < MANY; i++)
+    for (int64_t i = 0; i < size; i++)
         lengths[i] = i * 7919 % 10; /* many are equal */
     br_manual_seed(3);
     br_random_u64(); /* the workers' seed */
     br_manual_seed(br_random_u64() & INT64_MAX);
-    br__permute(order, MANY);
-    for (int64_t from = 0; from < MANY; from += EACH)
-        qsort(order + from, (size_t)(MANY - from < EACH ? MANY - from : EACH), sizeof *order,
+    br__permute(order, size);
+    for (int64_t from = 0; from < size; from += EACH)
+        qsort(order + from, (size_t)(size - from < EACH ? size - from : EACH), sizeof *order,
               by_length_and_number);
-    for (int64_t i = 0; i < MANY; i++)
+    for (int64_t i = 0; i < size; i++)
         place[order[i]] = i;
     br_manual_seed(3);
-    check_buckets(true, got);
+    check_buckets(size, true, got);
     int moved = 0;
-    for (int64_t i = 0; i < MANY - 1; i += BATCH) {
+    for (int64_t i = 0; i < size - 1; i += BATCH) {
         cr_assert_eq(place[got[i]] % BATCH, 0, "batch %d", (int)(i / BATCH));
         cr_assert_eq(place[got[i + 1]], place[got[i]] + 1, "batch %d", (int)(i / BATCH));
         moved += place[got[i]] != i;
     }
-    cr_assert_eq(got[MANY - 1], order[MANY - 1]);
-    cr_assert_gt(moved, MANY / BATCH / 2);
+    cr_assert_eq(got[size - 1], order[size - 1]);
+    cr_assert_gt(moved, size / BATCH / 2);
+}
+
+Test(prefetcher, buckets_of_a_hundred_batches)
+{
+    check_hundreds(MANY);
+    check_hundreds(100 * BATCH + 51); /* a hundred batches, and the rest */
 }
 
 /* An epoch takes two numbers from the thread's generator: the workers' seed and the order's. */
@@ -350,7 +356,7 @@ Test(prefetcher, buckets_take_no_random_numbers_of_the_thread)
     br_random_u64();
     double after = br_random_double();
     br_manual_seed(5);
-    check_buckets(true, items);
+    check_buckets(MANY, true, items);
     cr_assert_eq(br_random_double(), after);
 }
 

@@ -168,6 +168,15 @@ Test(tokenizer_bad, options)
     br_encoding *e = encode(t, "time flies", -1, BR_OPTIONS(br_encode, .max_length = 2));
     cr_assert(e->length == 2 && e->n_overflow == 0);
     br_encoding_free(e);
+    /* As in `tokenizers`, at least one token of a truncated text must be left. */
+    br_text word = { "time", -1 }, two = { "time flies", -1 };
+    br_encode_options o = *BR_OPTIONS(br_encode, .max_length = 5, .truncation = BR_ONLY_FIRST);
+    check_fails(br_tokenizer_encode(t, &word, &two, &o),
+                "cannot remove 1 tokens from the first text, the only one that may be truncated: "
+                "it has 1");
+    e = br_tokenizer_encode(t, &two, &word, &o);
+    cr_assert(e && e->length == 5, "%s", br_error_message());
+    br_encoding_free(e);
     check_fails(encode(NULL, "a", -1, NULL), "tokenizer is NULL");
     check_fails(encode(t, NULL, -1, NULL), "text is NULL");
     check_fails(encode(t, "a", -2, NULL), "has a negative length");

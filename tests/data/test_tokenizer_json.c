@@ -65,6 +65,10 @@ static void check_text(const char *parts, const char *model, const char *text, c
 Test(tokenizer_json, model_without_a_type)
 {
     check_text(BERT, WORDS, "aaa", "3 2 | 0 0");
+    check_text(BERT,
+               VOCAB ",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","
+                     "\"max_input_chars_per_word\":0",
+               "a aa", "0 0 | 0 0");
     check_text(BYTES, VOCAB ",\"merges\":[\"a a\"]", "aaa", "3 1 | 0 0");
     check_text(BYTES, VOCAB ",\"unk_token\":\"[UNK]\",\"merges\":[]", "aaa", "1 1 1 | 0 0 0");
     check_text("\"pre_tokenizer\":" META ",\"decoder\":" META ",", PIECES ",\"unk_id\":0", "a",
@@ -79,6 +83,17 @@ Test(tokenizer_json, model_without_a_type)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         check_fails(load(BERT, bad[i][0]), bad[i][1]);
+}
+
+/* Marks of the same combining class keep their order, as in `tokenizers`. */
+Test(tokenizer_json, marks_of_the_same_class)
+{
+#define FIRST  "\xe1\xad\x84" /* U+1B44 and U+1BAA, which are not dropped as accents */
+#define SECOND "\xe1\xae\xaa"
+    check_text(BERT,
+               "\"vocab\":{\"[UNK]\":0,\"a" FIRST SECOND "\":1,\"a" SECOND FIRST
+               "\":2},\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\"",
+               "a" FIRST SECOND " a" SECOND FIRST, "1 2 | 0 0");
 }
 
 Test(tokenizer_json, parts_without_a_type)
