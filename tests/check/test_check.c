@@ -106,6 +106,32 @@ Test(check, in_three_steps)
     br_module_free(self);
 }
 
+enum { MOST = 16 }; /* inputs or outputs of a module */
+
+static int n_outputs;
+
+static void forward_with_outputs(br_check *check, void *module)
+{
+    static const char *const names[] = { "1", "2",  "3",  "4",  "5",  "6",  "7",  "8",
+                                         "9", "10", "11", "12", "13", "14", "15", "16" };
+    forward(check, module);
+    for (int i = 1; i < n_outputs; i++)
+        br_check_output(check, names[i - 1], br_check_input(check, "x"));
+}
+
+Test(check, the_greatest_number_of_outputs)
+{
+    br_check_result result;
+    classifier *self = classifier_new(8);
+    n_outputs = MOST;
+    cr_assert(br_check_file(FILE_OF_PYTORCH, self, forward_with_outputs, &result), "%s",
+              br_error_message());
+    n_outputs = MOST + 1;
+    check_fails(br_check_file(FILE_OF_PYTORCH, self, forward_with_outputs, &result),
+                "more than 16 inputs or outputs");
+    br_module_free(self);
+}
+
 Test(check, errors)
 {
     br_check_result result;

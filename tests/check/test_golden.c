@@ -17,6 +17,7 @@ typedef struct change {
     const char *tensor; /* tensor to add `by` to or, with `drop`, to omit */
     double by;
     bool drop;
+    const char *added;       /* name of a second copy of it */
     const char *key, *value; /* metadata to replace */
 } change;
 
@@ -26,7 +27,7 @@ static void write_altered(const char *path, change c)
     br_safetensors *file = br_safetensors_open(path, BR_OPTIONS(br_safetensors, .copy = true));
     br_named_list *all = br_safetensors_all(file);
     cr_assert_not_null(all, "%s", br_error_message());
-    br_named_tensor *items = calloc((size_t)all->count, sizeof *items);
+    br_named_tensor *items = calloc((size_t)all->count + 1, sizeof *items);
     br_metadata metadata[64];
     int64_t n = 0, n_metadata = br_safetensors_metadata_count(file);
     for (int64_t i = 0; i < all->count; i++) {
@@ -37,6 +38,8 @@ static void write_altered(const char *path, change c)
         if (hit)
             items[n].tensor = br_add_scalar(items[n].tensor, c.by);
         n++;
+        if (hit && c.added)
+            items[n++] = (br_named_tensor){ c.added, all->items[i].tensor };
     }
     for (int64_t i = 0; i < n_metadata; i++) {
         const char *key = br_safetensors_metadata_key(file, i);
@@ -107,6 +110,8 @@ Test(golden, missing_tensors_are_named)
     check_refused(LAYER, "fresh/0/linear.bias",
                   (change){ .tensor = "fresh/0/linear.bias", .drop = true });
     check_refused(BERT, "masked_tokens", (change){ .tensor = "label/masked_tokens", .drop = true });
+    check_refused(LAYER, "gradients of parameters that the module does not have",
+                  (change){ .tensor = "grad/pos_ffn.fc1.bias", .added = "grad/pos_ffn.fc3.bias" });
     check_refused(LAYER, "has a gradient in Brasa",
                   (change){ .key = "no_grad", .value = "[\"pos_ffn.fc1.bias\"]" });
 }

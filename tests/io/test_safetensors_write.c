@@ -219,6 +219,10 @@ Test(safetensors_write, permissions_and_links)
     cr_assert(br_safetensors_save(PATH, list, 0, NULL));
     cr_assert_eq(stat(PATH, &st), 0);
     cr_assert_eq(st.st_mode & 0777, 0604);
+    cr_assert_eq(chmod(PATH, 0751), 0);
+    cr_assert(br_safetensors_save(PATH, list, 0, NULL));
+    cr_assert_eq(stat(PATH, &st), 0);
+    cr_assert_eq(st.st_mode & 0777, 0751);
     umask(mask);
 
     cr_assert_eq(symlink("a.safetensors", files_path("link")), 0);

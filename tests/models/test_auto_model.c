@@ -5,6 +5,8 @@
 #include "tests/memory.h"
 #include "tests/models/auto_model.h"
 
+#include <jansson.h>
+
 TestSuite(auto_model, .init = files_begin, .fini = files_end);
 
 static const char pretraining[] = HF_BERT "/pretraining";
@@ -28,6 +30,26 @@ Test(auto_model, class_by_name_and_by_architecture)
     cr_assert_str_eq(br_auto_model_class(7), "T5Model");
     cr_assert_null(br_auto_model_class(9));
     cr_assert_null(br_auto_model_class(-1));
+}
+
+/* Of several architectures, the first counts. An unknown key is reported, unless it is null. */
+Test(auto_model, several_architectures_and_an_unknown_key)
+{
+    br_auto_model_report report;
+    save_renamed(NULL);
+    json_t *config = json_load_file(files_path("config.json"), 0, NULL);
+    json_object_set_new(config, "architectures",
+                        json_pack("[s, s]", "BertForMaskedLM", "BertForPreTraining"));
+    json_object_set_new(config, "unset", json_null());
+    json_object_set_new(config, "residual_scale", json_integer(2));
+    cr_assert_eq(json_dump_file(config, files_path("config.json"), 0), 0);
+    json_decref(config);
+    br_module *model = load_folder(NULL, &report);
+    cr_assert(model, "%s", br_error_message());
+    cr_assert_str_eq(br_module_class(model), "BertForMaskedLM");
+    cr_assert_str_eq(report.unknown_names, "residual_scale");
+    br_auto_model_report_clear(&report);
+    br_module_free(model);
 }
 
 Test(auto_model, prefix_is_removed)
@@ -257,6 +279,12 @@ Test(auto_model, missing_files)
     check_fails(load_folder(NULL, NULL), "there is no model.safetensors");
     files_write(files_path("pytorch_model.bin"), "x", 1);
     check_fails(load_folder(NULL, NULL), "only a file of an unsupported format: pytorch_model.bin");
+    static const char *const others[] = { "pytorch_model.bin.index.json", "tf_model.h5",
+                                          "flax_model.msgpack" };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        rename(files_path(i ? others[i - 1] : "pytorch_model.bin"), files_path(others[i]));
+        check_fails(load_folder(NULL, NULL), others[i]);
+    }
     check_fails(load_folder("BertForQuestionAnswering", NULL),
                 "class_name is \"BertForQuestionAnswering\", must be one of BertModel, BertFor");
 }

@@ -233,6 +233,50 @@ Test(auto_model_save, untied_weights)
     check_has_key("lm_head.weight", false);
 }
 
+/* Writes the recorded T5 with a second tensor for a tied weight, loads it, and returns what
+ * br_auto_model_load() reports. */
+static br_auto_model_report report_of_tie(const char *keys, double factor)
+{
+    const char *name = "encoder.embed_tokens.weight", *source = write_config("t5/relu", keys);
+    br_safetensors *file = open_recorded(MODELS "t5/relu/model.safetensors");
+    br_named_list *all = br_safetensors_all(file);
+    br_named_tensor items[100];
+    br_named_list some = { all->count + 1, items };
+    memcpy(items, all->items, (size_t)all->count * sizeof *items);
+    items[all->count] =
+        (br_named_tensor){ name, br_mul_scalar(br_named_list_get(all, "shared.weight"), factor) };
+    cr_assert(br_safetensors_save(files_path("source/model.safetensors"), &some, 0, NULL));
+    br_auto_model_report report;
+    void *model = br_auto_model_load(source, NULL, &report);
+    cr_assert(model, "%s", br_error_message());
+    cr_assert_eq(report.matched, all->count + (factor != 1));
+    br_module_free(model);
+    br_named_list_free(all);
+    br_safetensors_close(file);
+    return report;
+}
+
+/* A copy of a tied weight is ignored. Other values make two weights, which is reported only if the
+ * configuration ties them. */
+Test(auto_model_save, reports_of_tied_weights)
+{
+    static const char untied[] = "encoder.embed_tokens.weight unlike shared.weight";
+    br_scope *scope = br_scope_begin();
+    br_auto_model_report report = report_of_tie("{}", 1);
+    cr_assert_str_eq(report.ignored_names, "encoder.embed_tokens.weight equal to shared.weight");
+    cr_assert(report.ignored == 1 && report.untied == 0);
+    br_auto_model_report_clear(&report);
+    report = report_of_tie("{}", 0.5);
+    cr_assert_str_eq(report.untied_names, untied);
+    cr_assert(report.ignored == 0 && report.untied == 1);
+    br_auto_model_report_clear(&report);
+    report = report_of_tie("{\"tie_word_embeddings\": false}", 0.5);
+    cr_assert_str_eq(report.untied_names, "");
+    cr_assert_eq(report.untied, 0);
+    br_auto_model_report_clear(&report);
+    br_scope_end(scope);
+}
+
 Test(auto_model_save, models_without_tied_weights)
 {
     /* A key that the class does not use is kept, and added to no file that lacks it. */

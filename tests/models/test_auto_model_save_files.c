@@ -32,7 +32,7 @@ Test(auto_model_save_files, files_of_the_tokenizer_and_of_sentence_transformers)
                                           "1_Pooling/config.json",
                                           "additional_chat_templates/tools.jinja" };
     static const char *const others[] = { "README.md", "pytorch_model.bin", "optimizer.pt",
-                                          ".gitattributes" };
+                                          ".gitattributes", "1_Pooling/.hidden" };
     char path[300];
     void *model = load(pretraining, NULL);
     const char *from = write_config("hf_bert/pretraining", "{}");
