@@ -42,6 +42,14 @@ static br_tensor *weights(int64_t heads, int64_t rows, int64_t columns)
     return br_softmax(br_randn(BR_SHAPE(1, heads, rows, columns), BR_F32), -1);
 }
 
+static int count(const char *text, const char *part)
+{
+    int n = 0;
+    for (; (text = strstr(text, part)); text += strlen(part))
+        n++;
+    return n;
+}
+
 static char *read_page(void)
 {
     FILE *file = fopen(path, "rb");
@@ -182,6 +190,29 @@ Test(attention_view, anatomy_s_heads_are_modules)
     br_module_free(model);
 }
 
+static void run_heads(br_anatomy_multi_head_attention *model, br_tensor *x, int times)
+{
+    for (int i = 0; i < times; i++)
+        br_anatomy_multi_head_attention_forward(model, x, NULL);
+}
+
+/* Heads of the outermost module are one layer, and each time that they run is another one. */
+Test(attention_view, heads_of_the_outermost_module)
+{
+    br_anatomy_config c = br_anatomy_notebook_config();
+    c.hidden_size = 12;
+    c.num_attention_heads = 3;
+    br_anatomy_multi_head_attention *model = br_anatomy_multi_head_attention_new(&c);
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *x = br_randn(BR_SHAPE(1, 5, 12), BR_F32);
+    for (int times = 1; times <= 2; times++) {
+        CHECK_TAPS(text_of(5), run_heads(model, x, times), times, 0, 0, 0);
+        cr_assert_eq(count(read_page(), "\"heads\":3,"), times);
+    }
+    br_scope_end(scope);
+    br_module_free(model);
+}
+
 Test(attention_view, architecture)
 {
     br_architecture_config c = br_architecture_notebook_config();
@@ -259,14 +290,6 @@ Test(attention_view, shared_values_are_written_once)
     br_scope_end(scope);
 }
 
-static int count(const char *text, const char *part)
-{
-    int n = 0;
-    for (; (text = strstr(text, part)); text += strlen(part))
-        n++;
-    return n;
-}
-
 /* Returns a page with two tokens; the caller frees it. */
 static char *page_of(const char *const *tokens, const char *layer, const char *title)
 {
@@ -282,12 +305,14 @@ static char *page_of(const char *const *tokens, const char *layer, const char *t
 /* Tokens, names and titles are escaped, so they cannot begin or end an element. */
 Test(attention_view, texts_are_escaped)
 {
-    static const char *const tokens[] = { "</script><b a=\"1\">&amp;", "<!--<script>\\'" };
+    static const char *const tokens[] = { "</script><b a=\"1\">&amp;\xe2\x80\xa8\xe2\x80\xa9",
+                                          "<!--<script>\\'" };
     static const char title[] = "</title><script>1 && \"2\" > '1'</script>";
     br_scope *scope = br_scope_begin();
     char *plain = page_of(words, "layer", "title"), *page = page_of(tokens, "<i>&", title);
-    cr_assert(strstr(page, "\"\\u003c/script\\u003e\\u003cb a=\\u00221\\u0022\\u003e\\u0026amp;\","
-                           "\"\\u003c!--\\u003cscript\\u003e\\u005c'\""));
+    cr_assert(strstr(
+        page, "\"\\u003c/script\\u003e\\u003cb a=\\u00221\\u0022\\u003e\\u0026amp;\\u2028\\u2029\","
+              "\"\\u003c!--\\u003cscript\\u003e\\u005c'\""));
     cr_assert(strstr(page, "<title>&#60;/title&#62;&#60;script&#62;1 &#38;&#38; &#34;2&#34; &#62; "
                            "&#39;1&#39;&#60;/script&#62;</title>"));
     cr_assert(strstr(page, "\"\\u003ci\\u003e\\u0026\""));
@@ -297,6 +322,16 @@ Test(attention_view, texts_are_escaped)
     free(plain);
     free(page);
     br_scope_end(scope);
+}
+
+/* Checks that the page of the attention has this part. */
+static void check_page_of(const br_attention *a, const br_attention_view *view, const char *part)
+{
+    br_attention_view v = view ? *view : (br_attention_view){ 0 };
+    v.attention = a;
+    cr_assert_gt(br_attention_html(path, 1, &v, BR_OPTIONS(br_attention_html, .threshold = 0.5)), 0,
+                 "%s", br_error_message());
+    cr_assert(strstr(read_page(), part), "the page has no %s", part);
 }
 
 /* A number halfway between two f16 becomes the even one. */
@@ -311,6 +346,35 @@ Test(attention_view, f16_is_rounded_to_even)
     br_attention_html_options o = *BR_OPTIONS(br_attention_html, .precision = BR_PRECISION_F16);
     cr_assert_gt(br_attention_html(path, 1, &view, &o), 0, "%s", br_error_message());
     cr_assert(strstr(read_page(), "\"w0-0\">ADgCOAAAAAA=<")); /* 0x3800, 0x3802, 0, 0 */
+    br_attention_free(a);
+    br_scope_end(scope);
+}
+
+/* A map is causal if each of its heads is. */
+Test(attention_view, causal_in_every_head)
+{
+    for (int other = 0; other < 3; other++) { /* which head is not causal; 2: none */
+        br_scope *scope = br_scope_begin();
+        br_attention *a = text_of(2);
+        br_tensor *w = br_ones(BR_SHAPE(1, 2, 2, 2), BR_F32);
+        for (int head = 0; head < 2; head++)
+            br_data_f32(w)[4 * head + 1] = head == other;
+        cr_assert(br_attention_add(a, BR_ATTENTION_SELF, NULL, w, NULL, NULL));
+        check_page_of(a, NULL, other == 2 ? "\"causal\":true" : "\"causal\":false");
+        br_attention_free(a);
+        br_scope_end(scope);
+    }
+}
+
+/* Without layer 0, a view begins with the lowest of its layers, not the first that is listed. */
+Test(attention_view, the_first_layer_of_a_view)
+{
+    br_scope *scope = br_scope_begin();
+    br_attention *a = text_of(3);
+    for (int i = 0; i < 3; i++)
+        cr_assert(br_attention_add(a, BR_ATTENTION_SELF, "layer", weights(1, 3, 3), NULL, NULL));
+    br_attention_view view = { .include_layers = (int64_t[]){ 2, 1 }, .n_include_layers = 2 };
+    check_page_of(a, &view, "\"data\":0,\"layer\":1,");
     br_attention_free(a);
     br_scope_end(scope);
 }
@@ -421,6 +485,10 @@ Test(attention_view, views_are_checked)
     v.n_include_layers = 1;
     v.layer = 2;
     check_refused(v, "layer is 2");
+    cr_assert(add_one(a, weights(3, 3, 3), NULL, NULL));
+    v.layer = 1; /* the other layer has a third head */
+    v.head = 2;
+    check_refused(v, "head is 2, must be 0 .. 1");
     v = (br_attention_view){ .kind = BR_NEURON_VIEW, .attention = a };
     check_refused(v, "no query and key");
     v = (br_attention_view){ .attention = a };
@@ -457,18 +525,18 @@ Test(attention_view, every_allocation_may_fail)
     fail_in_turn(make_page, "make page");
 }
 
-/* The page says how many weights below the threshold it omits. */
+/* The page says how many weights below the threshold it omits. Those that are 0 do not count. */
 Test(attention_view, omitted_weights_are_counted)
 {
     br_scope *scope = br_scope_begin();
     br_attention *a = text_of(2);
-    br_tensor *w = br_from_f32(BR_SHAPE(1, 1, 2, 2), (float[]){ 0.9f, 0.1f, 0.15f, 0.85f });
+    br_tensor *w = br_from_f32(BR_SHAPE(1, 1, 2, 2), (float[]){ 1, 0, 0.15f, 0.85f });
     cr_assert(br_attention_add(a, BR_ATTENTION_SELF, NULL, w, NULL, NULL));
     br_attention_view view = { .attention = a };
     br_attention_html_options o =
         *BR_OPTIONS(br_attention_html, .precision = BR_PRECISION_U8, .threshold = 0.2);
     cr_assert_gt(br_attention_html(path, 1, &view, &o), 0, "%s", br_error_message());
-    cr_assert_not_null(strstr(read_page(), "\"cut\":2,"));
+    cr_assert_not_null(strstr(read_page(), "\"cut\":1,"));
     br_attention_free(a);
     br_scope_end(scope);
 }

@@ -4,6 +4,7 @@
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
+#include <math.h>
 #include <unistd.h>
 
 TestSuite(graph, .init = check_begin, .fini = check_end);
@@ -243,6 +244,68 @@ Test(graph, many_lines_cross)
     char *svg = svg_of(sum, NULL);
     check_layout(svg);
     free(svg);
+    br_scope_end(scope);
+}
+
+/* `a` has no operation above it, so it is drawn beside the last ones. The leaf is used there and
+ * above. */
+Test(graph, a_leaf_is_above_all_its_targets)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1), BR_F64), true);
+    br_tensor *a = br_exp(x), *b = br_mul(br_neg(x), x);
+    for (int i = 0; i < 4; i++)
+        b = br_exp(b);
+    char *svg = svg_of(br_mul(a, b), NULL);
+    check_layout(svg);
+    free(svg);
+    br_scope_end(scope);
+}
+
+/* Gets the leftmost edge, the rightmost edge and the greatest width of the boxes, and the width of
+ * the page. */
+static void measure(const char *svg, double *left, double *right, double *widest, double *page)
+{
+    *left = INFINITY;
+    *right = *widest = 0;
+    cr_assert_eq(sscanf(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lf\"", page), 1);
+    for (const char *p = svg; (p = strstr(p, "\"><rect x=")); p++) {
+        double x, width;
+        cr_assert_eq(sscanf(p, "\"><rect x=\"%lf\" y=\"%*f\" width=\"%lf\"", &x, &width), 2);
+        *left = fmin(*left, x);
+        *right = fmax(*right, x + width);
+        *widest = fmax(*widest, width);
+    }
+}
+
+/* The margins are 20 wide. A drawing that is narrower than its title is in the middle. A letter is
+ * a code point, not a byte. */
+Test(graph, margins_and_widths)
+{
+    static const char name[] = "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+                               "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"; /* 12 letters */
+    double left, right, widest, page;
+    br_scope *scope = br_scope_begin();
+    br_sequential *model = br_sequential_new(0, NULL);
+    br_tensor *w = br_parameter(model, name, br_ones(BR_SHAPE(1), BR_F32));
+    br_tensor *wide = br_set_requires_grad(br_ones(BR_SHAPE(1, 1, 1, 1, 1, 1), BR_F32), true);
+    br_tensor *graphs[] = { br_exp(w), br_mul(br_exp(w), w), br_mul(br_exp(wide), w),
+                            br_mul(br_exp(w), br_mul(wide, wide)) };
+    for (int i = 0; i < 4; i++) {
+        char *svg = svg_of(graphs[i], BR_OPTIONS(br_graph, .module = br_base(model)));
+        measure(svg, &left, &right, &widest, &page);
+        cr_assert(fabs(left - 20) < 0.06 && fabs(right + 20 - page) < 0.6, "%d: %g .. %g of %g", i,
+                  left, right, page);
+        cr_assert(i > 0 || widest == 12 * 7 + 18, "%g", widest);
+        free(svg);
+    }
+    static const char title[] = "A title that is wider than the whole drawing below it";
+    char *svg = svg_of(graphs[0], BR_OPTIONS(br_graph, .module = br_base(model), .title = title));
+    measure(svg, &left, &right, &widest, &page);
+    cr_assert(page > right + 40 && fabs(left + right - page) < 1, "%g .. %g of %g", left, right,
+              page);
+    free(svg);
+    br_module_free(model);
     br_scope_end(scope);
 }
 

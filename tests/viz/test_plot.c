@@ -3,6 +3,7 @@
 
 #include <brasa/viz.h>
 #include <float.h>
+#include <locale.h>
 #include <unistd.h>
 
 static char directory[] = "/tmp/brasa-plot-XXXXXX";
@@ -111,6 +112,27 @@ Test(plot, a_floor_holds_what_is_smaller)
     check_close(y2, bottom, 0.06);
 }
 
+/* Points whose x is not positive have no place on a logarithmic axis. */
+Test(plot, a_logarithmic_x_axis)
+{
+    const double x[] = { 1, 10, 0, 100, 1000, -1 }, y[] = { 1, 2, 3, 4, 5, 6 };
+    const char *text = plot_one(6, x, y, BR_OPTIONS(br_plot, .log_x = true));
+    cr_assert_eq(count(text, "<polyline"), 2);
+    cr_assert_eq(count(text, "<circle"), 0);
+    cr_assert_eq(count(text, ">1000<"), 1);
+}
+
+/* A plot is written with decimal points in any locale, and leaves the thread's locale as it is. */
+Test(plot, the_locale_is_restored)
+{
+    locale_t own = newlocale(LC_ALL_MASK, "C", NULL), before = uselocale(own);
+    plot_one(2, (double[]){ 0, 0.5 }, (double[]){ 0, 1 }, NULL);
+    cr_assert_eq(uselocale((locale_t)0), own);
+    check_fails(br_plot_svg("/none/plot.svg", 0, NULL, NULL), "/none/plot.svg");
+    cr_assert_eq(uselocale(before), own);
+    freelocale(own);
+}
+
 /* A line through equal points would have no length and be invisible. */
 Test(plot, equal_points_are_a_dot)
 {
@@ -154,11 +176,13 @@ Test(plot, the_rows_of_the_legend)
 Test(plot, text_is_escaped)
 {
     const double x[] = { 0, 1 };
-    br_series s = { "a<b> & \"c\" \x01\xff é", 2, x, x };
+    br_series s = { "a<b> & \"c\" \x01\xff é \xef\xbf\xbe\xef\xbf\xbf", 2, x, x };
     br_plot_options o = *BR_OPTIONS(br_plot, .title = "<t>", .x_label = "'x'", .y_label = "y&");
     cr_assert(br_plot_svg(path, 1, &s, &o));
     const char *text = read_plot();
-    cr_assert(strstr(text, ">a&#60;b&#62; &#38; &#34;c&#34; \xef\xbf\xbd\xef\xbf\xbd é<"));
+    cr_assert(strstr(
+        text,
+        ">a&#60;b&#62; &#38; &#34;c&#34; \xef\xbf\xbd\xef\xbf\xbd é \xef\xbf\xbd\xef\xbf\xbd<"));
     cr_assert(strstr(text, ">&#60;t&#62;<"));
     cr_assert(strstr(text, ">&#39;x&#39;<"));
     cr_assert(strstr(text, ">y&#38;<"));
