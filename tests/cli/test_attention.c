@@ -22,6 +22,7 @@ Test(cli_attention, model)
                   "$OUT/view.html && grep -q '\"kind\":\"neuron\"' $OUT/view.html && "
                   "grep -q '\"mode\":\"dark\"' $OUT/view.html && "
                   "grep -q '\"sentenceB\":4' $OUT/view.html && "
+                  "grep -q '<title>a aa . aaa a</title>' $OUT/view.html && "
                   "! grep -Eq 'https?://|src=|@import' $OUT/view.html");
 }
 
@@ -91,6 +92,16 @@ Test(cli_attention, t5)
                   "grep -q '\"part\":\"encoder\"' $OUT/view.html && "
                   "grep -q '\"part\":\"cross\"' $OUT/view.html && "
                   "grep -q '\"part\":\"decoder\"' $OUT/view.html");
+}
+
+/* Without a second text, the output ends at the configuration's end token, as in
+ * `brasa generate`. */
+Test(cli_attention, output_of_t5)
+{
+    program_make_t5();
+    program_check("generate -m $OUT/t5 'time flies'", 0, "qq\n");
+    program_check("attention -m $OUT/t5 'time flies' -o $OUT/view.html", 0, "Wrote ");
+    program_shell("grep -q '\"decoderTokens\":.\"[^,]*\",\"q\",\"q\"\\]' $OUT/view.html");
 }
 
 Test(cli_attention, runs_of_train)

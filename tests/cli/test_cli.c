@@ -1,6 +1,7 @@
 /* The `brasa` program, run as a user would: training, stopping, resuming, and invalid arguments. */
 #include "tests/cli/program.h"
 
+#include <brasa/brasa.h>
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -26,6 +27,7 @@ Test(cli, help_and_version)
     program_check("help", 0, "Usage: brasa COMMAND");
     program_check("help train", 0, "Usage: brasa train RECIPE");
     program_check("help train vanilla", 0, "Settings of vanilla, preset dates");
+    program_check("help train bert-scratch", 0, "d_model           768");
     program_check("help dance", 2, "unknown command 'dance', must be one of train");
 }
 
@@ -215,6 +217,7 @@ Test(cli, a_small_model_learns_its_batch)
 Test(cli, a_finished_run_is_not_replaced)
 {
     const char *small = "train bert-scratch --preset small --steps 2 --out $OUT/a/b";
+    program_check("train bert-scratch --preset small --steps 2 --out ''", 2, "--out is empty");
     program_check(small, 0, "steps 1 to 2");
     program_shell("cp $OUT/a/b/checkpoint.safetensors $OUT/before");
     program_check(
@@ -382,6 +385,45 @@ Test(cli, golden_files_are_checked)
     program_check("check --threads 1 $GOLDEN/bert.gelu.safetensors", 0, " of the tolerance, in ");
     program_check("check $GOLDEN/bert.gelu.safetensors /nonexistent", 1, "FAILED  /nonexistent: ");
     program_check("check $GOLDEN/bert.gelu.safetensors /nonexistent", 1, "1 passed, 1 failed\n");
+}
+
+/* Writes a file with a call of `abs` on [1, -2] whose recorded result is `first`, and another one
+ * whose result is `second`. */
+static void write_samples(const char *name, const float first[2], const float second[2])
+{
+    static const char ops[] = "[{\"op\":\"abs\",\"samples\":[{\"dtype\":\"f32\",\"args\":[{"
+                              "\"tensor\":\"0\"}],\"outputs\":["
+                              "{\"tensor\":\"1\"}]}]},{\"op\":\"abs\",\"samples\":[{\"dtype\":"
+                              "\"f32\",\"args\":[{\"tensor\":"
+                              "\"0\"}],\"outputs\":[{\"tensor\":\"2\"}]}]}]";
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", program_directory, name);
+    br_scope *scope = br_scope_begin();
+    br_named_tensor items[] = { { "0", br_from_f32(BR_SHAPE(2), (float[]){ 1, -2 }) },
+                                { "1", br_from_f32(BR_SHAPE(2), first) },
+                                { "2", br_from_f32(BR_SHAPE(2), second) } };
+    br_metadata metadata[] = { { "format", "ops-1" }, { "ops", ops } };
+    cr_assert(br_safetensors_save(path, &(br_named_list){ 3, items }, 2, metadata));
+    br_scope_end(scope);
+}
+
+/* Each operation of a file must agree. */
+Test(cli, files_of_operations_are_checked)
+{
+    static const float right[] = { 1, 2 }, wrong[] = { 1, 3 };
+    write_samples("right", right, right);
+    write_samples("first", wrong, right);
+    write_samples("second", right, wrong);
+    program_check("check $OUT/right", 0, "1 passed, 0 failed\n");
+    program_check("check $OUT/first", 1, "0 passed, 1 failed\n");
+    program_check("check $OUT/second", 1, "0 passed, 1 failed\n");
+}
+
+Test(cli, a_directory_without_files_is_a_failure)
+{
+    program_shell("mkdir $OUT/empty");
+    program_check("check $OUT/empty", 1, "FAILED  ");
+    program_check("check $OUT/empty", 1, "0 passed, 1 failed\n");
 }
 
 Test(cli, a_directory_whose_name_looks_like_a_pattern_is_checked)

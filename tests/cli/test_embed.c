@@ -21,6 +21,8 @@ Test(cli_embed, cosines)
     program_shell("\"$BRASA\" embed -m $OUT/model 'a aa' 'aaa aa a' 'A  aa' >$OUT/c && "
                   "awk 'NR == 1 { exit !($1 == 1 && $3 == 1 && $2 < 0.999 && $5 == \"aa\") } ' "
                   "$OUT/c && awk 'NR == 2 { exit $2 != 1 }' $OUT/c && test $(wc -l <$OUT/c) = 3");
+    /* [MASK], which only the tokenizer's class names, has no row in the model: no warning. */
+    program_shell("\"$BRASA\" embed -m $OUT/model a 2>&1 >$OUT/c | cmp - /dev/null");
 }
 
 /* Reads the program's JSON output for n texts from a file. */
@@ -89,6 +91,9 @@ Test(cli_embed, refused)
     program_shell("printf 'a\\377' >$OUT/texts; yes a | head -n 101 >$OUT/many");
     program_check("embed -m $OUT/model -j -f $OUT/texts", 1, "text 1 is not UTF-8");
     program_check("embed -m $OUT/model -f $OUT/many", 1, "at most 100 texts, got 101");
+    program_shell(
+        "sed -i 1d $OUT/many && \"$BRASA\" embed -m $OUT/model -f $OUT/many >$OUT/table && "
+        "test $(wc -l <$OUT/table) = 100");
     program_shell("seq 9 >>$OUT/model/vocab.txt");
     program_check("embed -m $OUT/model a 2>&1", 0,
                   "the tokenizer has 49 tokens, but config.json's vocab_size is only 40");

@@ -2,6 +2,9 @@
 #include "tests/cli/program.h"
 #include "tests/support.h"
 
+#include <brasa/brasa.h>
+#include <string.h>
+
 TestSuite(cli_generate, .init = program_begin, .fini = program_end);
 
 /* Creates $OUT/model with the recorded GPT-2. */
@@ -121,12 +124,35 @@ Test(cli_generate, masks_are_filled)
                   "NF == 2 { if ($1 > last) exit 1; last = $1; s += $1 } "
                   "END { exit !(n == 2 && NR == 122) }' $OUT/m");
     program_check("fill-mask -m $OUT/model --json -k 1 'a [MASK]'", 0, "{\"mask\":0,\"token\":\"");
+    program_check("fill-mask -m $OUT/model --json -k 1 '[MASK] a [MASK]'", 0,
+                  "{\"mask\":1,\"token\":\"");
     program_check("fill-mask -m $OUT/model a 2>&1", 1, "the text has no [MASK]");
     program_check("fill-mask -m $OUT/model 2>&1", 2, "expected one text, got 0");
     program_check("fill-mask -m $OUT/model -k 0 a 2>&1", 2, "--top-k is '0'");
     program_shell("cp tests/models/hf_bert/classifier/* $OUT/model");
     program_check("fill-mask -m $OUT/model 'a [MASK]' 2>&1", 1,
                   "no weights for the masked-language-model head");
+}
+
+/* The pooler's weights, which no command uses, may be missing. */
+Test(cli_generate, models_without_a_pooler)
+{
+    char path[256];
+    make_bert();
+    snprintf(path, sizeof path, "%s/model/model.safetensors", program_directory);
+    br_safetensors *file = br_safetensors_open(path, BR_OPTIONS(br_safetensors, .copy = true));
+    br_named_list *all = br_safetensors_all(file);
+    br_named_tensor items[100];
+    br_named_list some = { 0, items };
+    for (int64_t i = 0; i < all->count; i++)
+        if (!strstr(all->items[i].name, "pooler."))
+            items[some.count++] = all->items[i];
+    cr_assert_eq(some.count, all->count - 2);
+    cr_assert(br_safetensors_save(path, &some, 0, NULL));
+    br_named_list_free(all);
+    br_safetensors_close(file);
+    program_shell("\"$BRASA\" fill-mask -m $OUT/model '[MASK]' 2>&1 >$OUT/m | cmp - /dev/null");
+    program_shell("\"$BRASA\" embed -m $OUT/model a 2>&1 >$OUT/m | cmp - /dev/null");
 }
 
 /* The mask is found by its role, and a model may have more rows than its tokenizer has tokens. */
@@ -154,6 +180,9 @@ Test(cli_generate, mask_by_its_role)
 Test(cli_generate, options_in_messages)
 {
     make_bert();
+    program_shell("echo '{\"do_lower_case\": null}' >$OUT/model/tokenizer_config.json");
+    program_check("tokenize --model $OUT/model a", 1,
+                  "tokenizer_config.json: do_lower_case is null, must be true or false\n");
     program_shell(
         "echo '{\"tokenizer_class\": \"OtherTokenizer\"}' >$OUT/model/tokenizer_config.json");
     program_check("tokenize --model $OUT/model a", 1, "OtherTokenizer', which is not supported");

@@ -146,6 +146,13 @@ Test(cli_generation, set)
 {
     make_models();
     check_text("-m $OUT/gpt2 --set max_length=5 cmd", "cmdaa", "--set");
+    write_file("gpt2/generation_config.json",
+               "{\"max_new_tokens\": 1, \"eos_token_id\": 17, \"x\": null}");
+    check_text("-m $OUT/gpt2 cmd", "cmda", "the file");
+    check_text("-m $OUT/gpt2 --set max_new_tokens=null cmd", "cmdaaar",
+               "null replaces the file's value");
+    program_shell("\"$BRASA\" generate -m $OUT/gpt2 cmd 2>&1 >$OUT/text | cmp - /dev/null");
+    program_shell("rm $OUT/gpt2/generation_config.json");
     program_check("generate -m $OUT/gpt2 --set top_q=1 cmd", 2,
                   "--set top_q: generation_config.json has no such key; did you mean 'top_");
     program_check("generate -m $OUT/gpt2 --set top_k cmd", 2,

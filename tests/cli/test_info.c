@@ -57,6 +57,49 @@ Test(cli_info, a_checkpoint)
     cr_assert_null(strstr(output, "xxh3"));
 }
 
+/* The model's tensors and the others have totals of their own. */
+Test(cli_info, parts_of_a_checkpoint)
+{
+    br_linear *model = br_linear_new(16, 15, true);
+    br_optim *optim = br_sgd(br_base(model), BR_OPTIONS(br_sgd, .lr = 0.1, .momentum = 0.9));
+    br_checkpoint c = { .model = br_base(model), .optim = optim };
+    cr_assert(br_checkpoint_save(PATH, &c), "%s", br_error_message());
+    br_safetensors *file = br_safetensors_open(PATH, NULL);
+    int64_t others = br_safetensors_count(file) - 2, elements = 0;
+    for (int64_t i = 0; i < others + 2; i++) {
+        const int64_t *sizes;
+        int64_t n = strncmp(br_safetensors_name(file, i), "optim/", 6) == 0;
+        for (int d = br_safetensors_shape(file, i, &sizes) - 1; d >= 0; d--)
+            n *= sizes[d];
+        elements += n;
+    }
+    br_safetensors_close(file);
+    int status;
+    const char *output = run(PATH, &status);
+    cr_assert_eq(status, 0, "%s", output);
+    expect(output, "  2 tensors, 255 elements, 1020 bytes\n\nOptimizer and other state\n");
+    char line[100];
+    snprintf(line, sizeof line, "  %d tensor%s, %d elements, ", (int)others, others == 1 ? "" : "s",
+             (int)elements);
+    expect(output, line);
+    br_optim_free(optim);
+    br_module_free(model);
+}
+
+/* From 1024 bytes on, sizes are in KiB. */
+Test(cli_info, sizes)
+{
+    br_scope *scope = br_scope_begin();
+    for (int n = 1023; n <= 1024; n++) {
+        br_named_tensor item = { "x", br_ones(BR_SHAPE(n), BR_BOOL) };
+        cr_assert(br_safetensors_save(PATH, &(br_named_list){ 1, &item }, 0, NULL));
+        int status;
+        expect(run(PATH, &status), n == 1023 ? "1023 elements, 1023 bytes; checksums: none\n"
+                                             : "1024 elements, 1.0 KiB; checksums: none\n");
+    }
+    br_scope_end(scope);
+}
+
 /* At most 60 bytes of a value are shown, and whole characters only. */
 Test(cli_info, a_value_is_truncated_between_characters)
 {
@@ -121,6 +164,12 @@ Test(cli_info, wrong_checksums_and_bad_files)
     output = run("/nonexistent", &status);
     cr_assert_eq(status, 1);
     expect(output, "cannot be opened: No such file");
+    output = run("./nonexistent", &status);
+    cr_assert_eq(status, 1);
+    expect(output, "./nonexistent: cannot be opened: No such file");
+    output = run("nonexistent/model", &status);
+    cr_assert_eq(status, 1);
+    expect(output, "FOLDER is 'nonexistent/model', but there is no such folder");
     output = run("a b", &status);
     cr_assert_eq(status, 2);
     output = run("--no-such-option x", &status);

@@ -87,6 +87,9 @@ Test(wrap, help)
                   "                 turns\n"
                   "      --very-long-option NAME\n"
                   "      what is there to say\n");
+    /* A description of 20 columns is the narrowest beside its option. */
+    check_wrapped(40, "      --option-123  is beside it\n      --option-1234  is below it\n",
+                  "      --option-123  is beside it\n      --option-1234\n      is below it\n");
 }
 
 /* If the terminal is too narrow, the bar is omitted first, then the losses. The rate and the time
@@ -115,6 +118,27 @@ Test(wrap, progress)
         char *end = strstr(written, "\033[K");
         cr_expect(end && end - written <= cases[i].columns, "%s", written);
     }
+}
+
+/* About 20 lines of a run are shown if the output is no terminal: of a resumed run, too. */
+Test(wrap, progress_of_a_resumed_run)
+{
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO), lines = 0;
+    fflush(stderr);
+    dup2(fileno(file), STDERR_FILENO);
+    progress p = progress_begin(100, 130);
+    for (int64_t step = 101; step <= 130; step++)
+        progress_update(&p, step, "");
+    progress_end(&p);
+    fflush(stderr);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(file);
+    for (int c; (c = fgetc(file)) != EOF;)
+        lines += c == '\n';
+    fclose(file);
+    cr_assert_eq(lines, 1 + 15, "%d lines", lines); /* 101, and every second step */
 }
 
 Test(wrap, no_terminal)

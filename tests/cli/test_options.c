@@ -1,0 +1,195 @@
+/* tests/cli/test_options.c - every option of the commands that show or use a model changes what the
+ * command prints, or refuses a wrong value. Options without an effect on the results are listed as
+ * such. The list of options is that of the help text. */
+#include "tests/cli/program.h"
+#include "tests/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(cli_options, .init = program_begin, .fini = program_end);
+
+/* Two calls of a command, without and with the option. `same`: their output is equal. */
+typedef struct pair {
+    const char *command, *option, *without, *with;
+    bool same;
+} pair;
+
+#define WORDS    "--model $OUT/bert"
+#define ON_PAGE  "-o $OUT/page.html"
+#define SHOW     " && cat $OUT/page.html"
+#define BAD_UNIT "--matmul-precision best"
+
+static const pair pairs[] = {
+    { "tokenize", "vocab", "-v $OUT/bert/vocab.txt 'a aa'", "-v $OUT/other.txt 'a aa'", false },
+    { "tokenize", "merges", "-v $OUT/v.json --merges $OUT/none.txt ab",
+      "-v $OUT/v.json --merges $OUT/ab.txt ab", false },
+    { "tokenize", "tokenizer", "-t tests/data/bpe/tokenizer.json a",
+      "-t tests/data/unigram/tokenizer.json a", false },
+    { "tokenize", "model", WORDS " a", "--model $OUT/t5 a", false },
+    { "tokenize", "cased", WORDS " A", WORDS " --cased A", false },
+    { "tokenize", "file", WORDS " -f $OUT/one", WORDS " -f $OUT/two", false },
+    { "tokenize", "null", WORDS " -f $OUT/two", WORDS " -0 -f $OUT/two", false },
+    { "tokenize", "pair", WORDS " a aa", WORDS " --pair a aa", false },
+    { "tokenize", "max-length", WORDS " 'a aa aaa'", WORDS " -m 4 'a aa aaa'", false },
+    { "tokenize", "truncate-left", WORDS " -m 4 'a aa aaa'",
+      WORDS " -m 4 --truncate-left 'a aa aaa'", false },
+    { "tokenize", "stride", WORDS " -m 4 'a aa aaa'", WORDS " -m 4 --stride 0 'a aa aaa'", false },
+    { "tokenize", "split-special", WORDS " '[SEP]'", WORDS " --split-special '[SEP]'", false },
+    { "tokenize", "strict", WORDS " -f $OUT/bytes", WORDS " --strict -f $OUT/bytes", false },
+    { "tokenize", "json", WORDS " a", WORDS " --json a", false },
+
+    { "embed", "model", "-m $OUT/bert a aa", "-m $OUT/none a aa", false },
+    { "embed", "cased", "-m $OUT/bert A aa", "-m $OUT/bert --cased A aa", false },
+    { "embed", "file", "-m $OUT/bert -f $OUT/one", "-m $OUT/bert -f $OUT/two", false },
+    { "embed", "max-length", "-m $OUT/bert 'a aa' aa", "-m $OUT/bert -l 3 'a aa' aa", false },
+    { "embed", "pooling", "-m $OUT/bert a aa", "-m $OUT/bert -p max a aa", false },
+    { "embed", "batch-size", "-m $OUT/bert a aa", "-m $OUT/bert -b 1 a aa", true },
+    { "embed", "matmul-precision", "-m $OUT/bert a aa", "-m $OUT/bert " BAD_UNIT " a aa", false },
+    { "embed", "json", "-m $OUT/bert a aa", "-m $OUT/bert -j a aa", false },
+
+    { "attention", "model", "-m $OUT/bert a " ON_PAGE SHOW, "-m $OUT/cls a " ON_PAGE SHOW, false },
+    { "attention", "checkpoint", "-m $OUT/bert a " ON_PAGE, "-c $OUT/none " ON_PAGE, false },
+    { "attention", "out", "-m $OUT/bert a " ON_PAGE, "-m $OUT/bert a -o $OUT/b.html", false },
+    { "attention", "view", "-m $OUT/bert a " ON_PAGE SHOW, "-m $OUT/bert a -v model " ON_PAGE SHOW,
+      false },
+    { "attention", "layer", "-m $OUT/bert a " ON_PAGE SHOW,
+      "-m $OUT/bert a --layer 1 " ON_PAGE SHOW, false },
+    { "attention", "head", "-m $OUT/bert a " ON_PAGE SHOW, "-m $OUT/bert a --head 1 " ON_PAGE SHOW,
+      false },
+    { "attention", "heads", "-m $OUT/bert a " ON_PAGE SHOW,
+      "-m $OUT/bert a --heads 1 " ON_PAGE SHOW, false },
+    { "attention", "include-layers", "-m $OUT/bert a " ON_PAGE SHOW,
+      "-m $OUT/bert a --include-layers 1 " ON_PAGE SHOW, false },
+    { "attention", "include-heads", "-m $OUT/bert a " ON_PAGE SHOW,
+      "-m $OUT/bert a --include-heads 1 " ON_PAGE SHOW, false },
+    { "attention", "display-mode", "-m $OUT/bert a " ON_PAGE SHOW,
+      "-m $OUT/bert a --display-mode dark " ON_PAGE SHOW, false },
+    { "attention", "expanded", "-m $OUT/bert a " ON_PAGE SHOW,
+      "-m $OUT/bert a --expanded " ON_PAGE SHOW, false },
+    { "attention", "raw-tokens", "-m $OUT/bert a " ON_PAGE SHOW,
+      "-m $OUT/bert a --raw-tokens " ON_PAGE SHOW, false },
+    { "attention", "precision", "-m $OUT/bert a " ON_PAGE SHOW,
+      "-m $OUT/bert a --precision u8 " ON_PAGE SHOW, false },
+    { "attention", "cased", "-m $OUT/bert A " ON_PAGE SHOW, "-m $OUT/bert A --cased " ON_PAGE SHOW,
+      false },
+    { "attention", "matmul-precision", "-m $OUT/bert a " ON_PAGE,
+      "-m $OUT/bert a " BAD_UNIT " " ON_PAGE, false },
+
+    { "generate", "model", "-m $OUT/gpt2 cmd", "-m $OUT/t5 cmd", false },
+    { "generate", "max-new-tokens", "-m $OUT/gpt2 cmd", "-m $OUT/gpt2 -n 1 cmd", false },
+    { "generate", "temperature", "-m $OUT/gpt2 -s 1 -n 9 cmd", "-m $OUT/gpt2 -s 1 -T 9 -n 9 cmd",
+      false },
+    { "generate", "top-k", "-m $OUT/gpt2 -s 1 -T 9 -n 9 cmd",
+      "-m $OUT/gpt2 -s 1 -T 9 -k 2 -n 9 cmd", false },
+    { "generate", "top-p", "-m $OUT/gpt2 -s 1 -T 9 -n 9 cmd",
+      "-m $OUT/gpt2 -s 1 -T 9 -p 0.1 -n 9 cmd", false },
+    { "generate", "seed", "-m $OUT/gpt2 -n 9 cmd", "-m $OUT/gpt2 -s 0 -n 9 cmd", false },
+    { "generate", "repetition-penalty", "-m $OUT/gpt2 -n 9 cmd", "-m $OUT/gpt2 -r 9 -n 9 cmd",
+      false },
+    { "generate", "no-special-tokens", "-m $OUT/t5 -s 3 -k 8 ab",
+      "-m $OUT/t5 -s 3 -k 8 --no-special-tokens ab", false },
+    { "generate", "set", "-m $OUT/gpt2 -n 9 cmd",
+      "-m $OUT/gpt2 -n 9 --set no_repeat_ngram_size=1 cmd", false },
+    { "generate", "matmul-precision", "-m $OUT/gpt2 cmd", "-m $OUT/gpt2 " BAD_UNIT " cmd", false },
+
+    { "fill-mask", "model", "-m $OUT/bert '[MASK]'", "-m $OUT/cls '[MASK]'", false },
+    { "fill-mask", "checkpoint", "-m $OUT/bert '[MASK]'", "-c $OUT/none '[MASK]'", false },
+    { "fill-mask", "cased", "-m $OUT/bert 'A [MASK]'", "-m $OUT/bert --cased 'A [MASK]'", false },
+    { "fill-mask", "top-k", "-m $OUT/bert '[MASK]'", "-m $OUT/bert -k 1 '[MASK]'", false },
+    { "fill-mask", "matmul-precision", "-m $OUT/bert '[MASK]'",
+      "-m $OUT/bert " BAD_UNIT " '[MASK]'", false },
+    { "fill-mask", "json", "-m $OUT/bert '[MASK]'", "-m $OUT/bert -j '[MASK]'", false },
+
+    { "info", "json", "$OUT/bert", "$OUT/bert --json", false },
+
+    { "check", "threads", "$GOLDEN/bert.gelu.safetensors", "-t 1 $GOLDEN/bert.gelu.safetensors",
+      true },
+    { "check", "json", "$GOLDEN/bert.gelu.safetensors", "--json $GOLDEN/bert.gelu.safetensors",
+      false },
+    { "check", "list-ops", "$GOLDEN/bert.gelu.safetensors",
+      "--list-ops $GOLDEN/bert.gelu.safetensors", false },
+};
+enum { N_PAIRS = sizeof pairs / sizeof *pairs };
+
+/* Creates the models bert, cls, gpt2 and t5, and texts. */
+static void make_files(void)
+{
+    program_make_gpt2();
+    program_make_t5();
+    program_shell("mkdir $OUT/bert $OUT/cls && cp tests/models/hf_bert/pretraining/* $OUT/bert && "
+                  "cp tests/models/hf_bert/classifier/* $OUT/cls && cd $OUT && "
+                  "(printf '[PAD]\\n[UNK]\\n[CLS]\\n[SEP]\\n[MASK]\\n'; w=; for i in $(seq 35); do "
+                  "w=a$w; echo $w; done) >bert/vocab.txt && cp bert/vocab.txt cls && "
+                  "sed 's/^aa$/b/' bert/vocab.txt >other.txt");
+    program_shell("cd $OUT && echo '{\"a\":0,\"b\":1,\"ab\":2}' >v.json && : >none.txt && "
+                  "echo 'a b' >ab.txt && echo 'a aa' >one && printf 'a\\naa\\n' >two && "
+                  "printf 'a\\377\\n' >bytes");
+}
+
+/* Runs the program; returns what it prints, to be freed. */
+static char *output_of(const char *command, const char *arguments)
+{
+    char line[1024], *output = calloc(1, 1 << 21);
+    snprintf(line, sizeof line, "{ \"$BRASA\" %s %s; } 2>&1", command, arguments);
+    FILE *pipe = popen(line, "r");
+    cr_assert(pipe && output);
+    size_t n = fread(output, 1, (1 << 21) - 1, pipe);
+    cr_assert_lt(n, (1 << 21) - 1, "%s", line);
+    pclose(pipe);
+    return output;
+}
+
+Test(cli_options, each_has_an_effect, .timeout = 120)
+{
+    make_files();
+    for (int i = 0; i < N_PAIRS; i++) {
+        const pair *p = &pairs[i];
+        char *without = output_of(p->command, p->without), *with = output_of(p->command, p->with);
+        cr_expect((strcmp(without, with) == 0) == p->same, "brasa %s %s\nbrasa %s %s\n%.300s%.300s",
+                  p->command, p->without, p->command, p->with, without, with);
+        free(without);
+        free(with);
+    }
+}
+
+/* Every option that the help texts list is in the table above. */
+Test(cli_options, all_are_tested)
+{
+    const char *last = "";
+    for (int i = 0; i < N_PAIRS; i++) {
+        const char *command = pairs[i].command;
+        if (strcmp(command, last) == 0)
+            continue;
+        last = command;
+        char *help = output_of(command, "--help");
+        int n = 0;
+        for (char *line = strtok(help, "\n"); line; line = strtok(NULL, "\n")) {
+            char name[64], *start = strstr(line, "--");
+            size_t indent = strspn(line, " ");
+            bool is_option = start && line[indent] == '-' && start - line <= 6;
+            if (!is_option || sscanf(start, "--%63[a-z-]", name) != 1 || strcmp(name, "help") == 0)
+                continue;
+            bool found = false;
+            for (int k = 0; k < N_PAIRS; k++)
+                found |=
+                    strcmp(pairs[k].command, command) == 0 && strcmp(pairs[k].option, name) == 0;
+            cr_expect(found, "brasa %s --%s is not tested", command, name);
+            n++;
+        }
+        cr_expect_gt(n, 0, "brasa %s", command);
+        free(help);
+    }
+}
+
+/* A byte-order mark at the beginning of a file is left out, but with --null it belongs to the first
+ * text. */
+Test(cli_options, null_keeps_every_byte)
+{
+    make_files();
+    program_shell(
+        "printf '\\357\\273\\277aa\\n' >$OUT/lines && printf '\\357\\273\\277aa\\0' >$OUT/nuls");
+    program_check("tokenize " WORDS " -j -f $OUT/lines", 0, "\"chars\":[[0,0],[0,2],[0,0]]");
+    program_check("tokenize " WORDS " -j -0 -f $OUT/nuls", 0, "\"chars\":[[0,0],[1,3],[0,0]]");
+}
