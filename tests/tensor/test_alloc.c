@@ -47,6 +47,16 @@ Test(alloc, allocator_cannot_change_while_blocks_are_held)
     uninstall(&c);
 }
 
+/* The memory of freed objects that is set aside must go back to its own allocator. */
+Test(alloc, allocator_can_change_after_objects_were_freed)
+{
+    counter c = { 0 };
+    br_module_free(br_linear_new(2, 3, true));
+    cr_assert(install(&c), "%s", br_error_message());
+    br_module_free(br_linear_new(2, 3, true));
+    uninstall(&c);
+}
+
 /* The debug mode keeps the memory of freed handles, which must go back to their own allocator. */
 Test(alloc, allocator_can_change_in_debug_mode)
 {
