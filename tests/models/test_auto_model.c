@@ -32,7 +32,8 @@ Test(auto_model, class_by_name_and_by_architecture)
     cr_assert_null(br_auto_model_class(-1));
 }
 
-/* Of several architectures, the first counts. An unknown key is reported, unless it is null. */
+/* Of several architectures, the first counts; without any, the base class. An unknown key is
+ * reported, unless it is null. */
 Test(auto_model, several_architectures_and_an_unknown_key)
 {
     br_auto_model_report report;
@@ -49,6 +50,13 @@ Test(auto_model, several_architectures_and_an_unknown_key)
     cr_assert_str_eq(br_module_class(model), "BertForMaskedLM");
     cr_assert_str_eq(report.unknown_names, "residual_scale");
     br_auto_model_report_clear(&report);
+    br_module_free(model);
+    config = json_load_file(files_path("config.json"), 0, NULL);
+    json_object_del(config, "architectures");
+    cr_assert_eq(json_dump_file(config, files_path("config.json"), 0), 0);
+    json_decref(config);
+    model = load_folder(NULL, NULL);
+    cr_assert_str_eq(br_module_class(model), "BertModel");
     br_module_free(model);
 }
 
