@@ -40,10 +40,10 @@ bool br__side_refuse(const br_side_files *s, const char *file, const char *forma
     return false;
 }
 
-/* Returns the JSON of a value, shortened, for messages. Valid until the next call. */
+/* Returns the JSON of a value, shortened, in a buffer of br_printable(). */
 static const char *shown(const json_t *value)
 {
-    static _Thread_local char text[64];
+    char text[64];
     size_t n = json_dumpb(value, text, sizeof text - 1, JSON_ENCODE_ANY | JSON_COMPACT);
     n = n < sizeof text - 1 ? n : sizeof text - 1;
     text[n] = 0;
