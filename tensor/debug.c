@@ -4,11 +4,12 @@
  * handle's creation and of its end. Handles that have ended stay in the registry, and their memory
  * is not reused, until KEPT more of their kind have ended. */
 #ifndef _GNU_SOURCE
-#    define _GNU_SOURCE /* dladdr(), dl_iterate_phdr() */
+#    define _GNU_SOURCE /* dladdr(), dl_iterate_phdr(), program_invocation_short_name */
 #endif
 #include "tensor/tensor_internal.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <link.h>
 #include <pthread.h>
@@ -21,7 +22,7 @@
 
 enum {
     QUARANTINE_SIZE = 1 << 16, /* ended handles of a kind that are remembered */
-    FRAMES = 6, /* frames in a record: the library's function first, then its callers */
+    FRAMES = 8, /* frames in a record: the library's function first, then its callers */
     DEPTH = 32  /* frames that are searched for the outermost one of the library */
 };
 
@@ -114,33 +115,59 @@ static size_t append(char *text, size_t n, const char *format, ...)
     return n + (more > 0 ? (size_t)more : 0);
 }
 
-/* Writes "by br_randn() < main+0x2c < ...". A caller without a symbol is shown as file and offset,
- * which addr2line accepts. The library's own code has none where the compiler has moved a rare part
- * of a public function out of it. */
+/* The program or shared library whose code contains an address. */
+typedef struct image {
+    uintptr_t address;
+    uintptr_t base; /* what addr2line does not count; 0 for a program at a fixed address */
+    const char *file;
+} image;
+
+static int find_image(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    image *found = context;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type != PT_LOAD ||
+            found->address - (info->dlpi_addr + part->p_vaddr) >= part->p_memsz)
+            continue;
+        const char *slash = strrchr(info->dlpi_name, '/');
+        found->base = info->dlpi_addr;
+        found->file = slash ? slash + 1 : info->dlpi_name;
+        if (!*found->file) /* the program */
+            found->file = program_invocation_short_name;
+        return 1;
+    }
+    return 0;
+}
+
+/* Writes a frame of the program as "FILE+OFFSET" for `addr2line -e FILE OFFSET`, followed by its
+ * function if that is exported. The offset is that of the last byte of the call: the address in the
+ * stack is that of the next instruction, which can belong to the next line. */
+static size_t append_call(char *text, size_t n, uintptr_t frame, const char *function)
+{
+    image in = { .address = frame - 1 };
+    if (!dl_iterate_phdr(find_image, &in))
+        return append(text, n, "0x%" PRIxPTR, in.address);
+    n = append(text, n, "%s+0x%" PRIxPTR, in.file, in.address - in.base);
+    return function ? append(text, n, " (%s)", function) : n;
+}
+
+/* Writes "by br_randn() < program+0x2b (main) < ...". The library's own code has no symbol where
+ * the compiler has moved a rare part of a public function out of it. If the library's address range
+ * is not known, its internal functions come first, so all frames are shown. */
 static const char *describe(const stack *s, char *text)
 {
-    enum { SHOWN = 3 };
+    const int shown = code_end > 0 && s->count > 4 ? 4 : s->count;
     size_t n = append(text, 0, "by ");
-    for (int i = 0; i < s->count && i <= SHOWN; i++) {
+    for (int i = 0; i < shown; i++) {
         Dl_info info;
-        const char *arrow = i > 0 ? " < " : "";
-        if (!dladdr(s->frames[i], &info)) {
-            n = append(text, n, "%s%p", arrow, s->frames[i]);
-            continue;
-        }
-        const char *file = info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
-        file = file ? file + 1 : info.dli_fname;
-        uintptr_t at = (uintptr_t)s->frames[i];
-        if (is_library_frame(s->frames[i]) && info.dli_sname)
-            n = append(text, n, "%s%s()", arrow, info.dli_sname);
-        else if (is_library_frame(s->frames[i]))
-            n = append(text, n, "%sthe library", arrow);
-        else if (info.dli_sname)
-            n = append(text, n, "%s%s+0x%" PRIxPTR, arrow, info.dli_sname,
-                       at - (uintptr_t)info.dli_saddr);
+        const char *function = dladdr(s->frames[i], &info) ? info.dli_sname : NULL;
+        n = append(text, n, i > 0 ? " < " : "");
+        if (!is_library_frame(s->frames[i]))
+            n = append_call(text, n, (uintptr_t)s->frames[i], function);
         else
-            n = append(text, n, "%s%s+0x%" PRIxPTR, arrow, file ? file : "?",
-                       at - (uintptr_t)info.dli_fbase);
+            n = function ? append(text, n, "%s()", function) : append(text, n, "the library");
     }
     if (s->count == 0)
         append(text, n, "an unknown call");

@@ -43,6 +43,15 @@ static void fail_in_two_threads(bool at_once)
         pthread_join(thread, NULL);
 }
 
+/* Returns a tensor whose scope has ended. */
+static __attribute__((noinline)) br_tensor *ended_tensor(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *t = br_ones(BR_SHAPE(2), BR_F32);
+    br_scope_end(scope);
+    return t;
+}
+
 static void print(br_error code, const char *message, void *context)
 {
     printf("%s %d %s\n", (const char *)context, (int)code, message);
@@ -151,6 +160,8 @@ int main(int count, char **words)
             return EXIT_SUCCESS;
         wait(NULL);
     }
+    if (strcmp(what, "ended") == 0)
+        br_neg(ended_tensor());
     if (strcmp(what, "stacks") == 0)
         fail_everywhere();
     return EXIT_SUCCESS;

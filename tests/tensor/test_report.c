@@ -99,3 +99,43 @@ Test(report, every_error_goes_through_br_raise_with_a_complete_backtrace)
                  "2 br_raise main\n2 br_raise main\n3 br_raise main\n1 br_raise main\n"
                  "7 br_raise main\n8 br_raise main\n2 br_raise main\n6 br_raise main\n");
 }
+
+/* Asserts that a place "FILE+OFFSET" of the text, up to its end or to `until`, is in that function,
+ * according to addr2line. */
+static void check_place(const char *program, const char *text, const char *until,
+                        const char *function)
+{
+    const char *end = strstr(text, until), *file = strrchr(program, '/') + 1;
+    cr_assert_not_null(end, "%s", text);
+    bool found = false;
+    for (const char *p = text; (p = strstr(p, file)) && p < end && !found; p++) {
+        char command[1024], output[1024];
+        unsigned long offset = 0;
+        if (sscanf(p + strlen(file), "+0x%lx", &offset) != 1)
+            continue;
+        snprintf(command, sizeof command, "addr2line -fe '%s' 0x%lx", program, offset);
+        FILE *pipe = popen(command, "r");
+        cr_assert_not_null(pipe);
+        output[fread(output, 1, sizeof output - 1, pipe)] = '\0';
+        cr_assert_eq(pclose(pipe), 0);
+        found = strncmp(output, function, strlen(function)) == 0;
+    }
+    cr_assert(found, "no call of %s until '%s': %s", function, until, text);
+}
+
+Test(report, places_of_the_debug_mode_are_for_addr2line)
+{
+    if (system("addr2line --version >/dev/null 2>&1") != 0)
+        cr_skip_test("addr2line is not installed");
+    const char *programs[] = { BRASA_ERRORS_PROGRAM, BRASA_ERRORS_PROGRAM_STATIC };
+    char output[8192];
+    setenv("BRASA_DEBUG", "1", 1);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(run(programs[i], "print", "ended", output, sizeof output), 0);
+        const char *made = strstr(output, "created by "), *ended = strstr(output, "; ended by ");
+        cr_assert(made && ended, "%s", output);
+        check_place(programs[i], made, "; ended by ", "ended_tensor");
+        check_place(programs[i], ended, ": use br_scope_return()", "ended_tensor");
+        check_place(programs[i], made, "; ended by ", "main");
+    }
+}
