@@ -19,7 +19,8 @@ void br__debug_register(br_handle kind, const void *object, const char *name);
 bool br__debug_is_live(const char *op, const char *name, br_handle kind, const void *object);
 /* Returns the kind of the live handle at that address, or BR_HANDLE_NONE. */
 br_handle br__debug_kind_of(const void *object);
-/* Writes where a live handle was created, "by br_randn() < program+0x2b38", and returns the text. */
+/* Writes where a live handle was created, "by br_randn() < program+0x2b38", and returns the text.
+ */
 enum { BR_DEBUG_PLACE = 400 };
 const char *br__debug_place(const void *object, char text[BR_DEBUG_PLACE]);
 /* Same as br__debug_is_live(), and marks the handle as ended. */
