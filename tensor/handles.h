@@ -79,12 +79,14 @@ __attribute__((no_sanitize("address"))) static inline bool br__is_marked(br_hand
 
 /* Returns true if `object`, which is neither NULL nor a scope, is a live handle of that kind.
  * Otherwise records an error with the prefix "op: name". br__check_handle() decides what the mark
- * leaves open: a list that the program made itself has none, and the debug mode has its registry.
+ * leaves open: a list that the program made itself has none, and in the debug mode, where an object
+ * of another kind must be recognized, nothing in front of an object is read.
  */
 bool br__check_handle(const char *op, const char *name, br_handle kind, const void *object);
 static inline bool br__is_live(const char *op, const char *name, br_handle kind, const void *object)
 {
-    return (kind != BR_HANDLE_list && __builtin_expect(br__is_marked(kind, object), 1)) ||
+    const bool may_have_mark = kind == BR_HANDLE_tensor || (kind != BR_HANDLE_list && !br__debug);
+    return (may_have_mark && __builtin_expect(br__is_marked(kind, object), 1)) ||
            br__check_handle(op, name, kind, object);
 }
 

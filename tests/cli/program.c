@@ -14,6 +14,7 @@ void program_begin(void)
 {
     cr_assert_not_null(mkdtemp(program_directory));
     cr_assert_eq(chdir(BRASA_TEST_DIR "/.."), 0);
+    unsetenv("BRASA_ERRORS"); /* the commands must print their errors themselves, once */
     setenv("OUT", program_directory, 1);
     setenv("GOLDEN", BRASA_TEST_DIR "/golden", 1);
     setenv("BRASA", BRASA_PROGRAM, 1);

@@ -194,7 +194,7 @@ Test(profile_use, lost_events_are_reported)
     check_fails(br_profile_end(p), "memory ran out after 1024 events");
     check_fails(br_profile_print(stdout, p, NULL), "later ones are missing");
     br_profile_free(p);
-    cr_assert_eq(counted.blocks, 0);
+    cr_assert_eq(counted_blocks(), 0);
     cr_assert(br_set_allocator(NULL));
 }
 

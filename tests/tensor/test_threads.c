@@ -342,6 +342,6 @@ Test(threads, the_end_of_a_thread_frees_its_internal_blocks)
     pthread_t thread;
     cr_assert_eq(pthread_create(&thread, NULL, opens_scopes, NULL), 0);
     pthread_join(thread, NULL);
-    cr_assert_eq(counted.blocks, 0);
+    cr_assert_eq(counted_blocks(), 0);
     cr_assert(br_set_allocator(NULL));
 }
