@@ -219,25 +219,29 @@ static bool settle(br_auto_config *config)
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-br_auto_config *br_auto_config_load(const char *path)
+/* Returns the configuration, with its defaults, if it was read. Otherwise frees it. */
+static br_auto_config *settled(br_auto_config *config, bool was_read)
 {
-    if (!br__required(op, "path", path))
-        return NULL;
-    br_auto_config *config = BR_NEW(br_auto_config);
-    if (config && find_file(config, path) && read_file(config) && settle(config))
+    if (was_read && settle(config))
         return config;
     br_auto_config_free(config);
     return NULL;
 }
 
+br_auto_config *br_auto_config_load(const char *path)
+{
+    if (!br__required(op, "path", path))
+        return NULL;
+    br_auto_config *config = BR_NEW(br_auto_config);
+    return settled(config, config && find_file(config, path) && read_file(config));
+}
+
 br_auto_config *br__config_parse(const char *path, const char *text)
 {
     br_auto_config *config = BR_NEW(br_auto_config);
-    if (config && (config->path = br_strdup(path)) && parse(config, text, strlen(text)) &&
-        settle(config))
-        return config;
-    br_auto_config_free(config);
-    return NULL;
+    if (config)
+        config->path = br_strdup(path);
+    return settled(config, config && config->path && parse(config, text, strlen(text)));
 }
 
 void br_auto_config_free(br_auto_config *config)

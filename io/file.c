@@ -20,7 +20,7 @@ static bool fail_errno(const char *op, const char *path, const char *what)
     return false;
 }
 
-/* ---- Calls that a signal may interrupt ------------------------------------------------------ */
+/* ---- Calls that a signal may interrupt ------------------------------------------------------- */
 
 static int open_again(const char *path, int flags)
 {

@@ -1,6 +1,6 @@
 /* pretrained/auto_model_save.c - AutoModel: writes a module as a folder that transformers loads.
  *
- * The configuration is that of another folder, in which the keys that the module decides are
+ * The configuration is read from another folder. The keys that the module decides are
  * changed. It is checked by making a second module from it, whose weights need no memory because
  * nothing writes them, and comparing both. */
 #include "data/auto_config_internal.h"
@@ -123,8 +123,8 @@ static bool set_architectures(saving *s)
     return set(s, "architectures", NULL);
 }
 
-/* Sets the dtype to that of the first floating-point weight, as transformers does, under the name
- * that the file has for it. */
+/* Sets the dtype to the dtype of the first floating-point weight, as transformers does, under the
+ * name that the file has for it. */
 static bool set_dtype(saving *s)
 {
     const char *name = "float32";

@@ -142,8 +142,8 @@ static int find_image(struct dl_phdr_info *info, size_t size, void *context)
 }
 
 /* Writes a frame of the program as "FILE+OFFSET" for `addr2line -e FILE OFFSET`, followed by its
- * function if that is exported. The offset is that of the last byte of the call: the address in the
- * stack is that of the next instruction, which can belong to the next line. */
+ * function if that is exported. The offset points to the last byte of the call: the address in
+ * the stack is the next instruction, which can belong to the next line. */
 static size_t append_call(char *text, size_t n, uintptr_t frame, const char *function)
 {
     image in = { .address = frame - 1 };

@@ -238,6 +238,8 @@ bool br__required_item_handle(const char *op, const char *name, int i, const voi
                               br_handle kind)
 {
     char text[64];
+    if (kind == BR_HANDLE_tensor && item && br__is_marked(kind, item) && !br__failed())
+        return true; /* without writing the name: a list of tensors may be long */
     snprintf(text, sizeof text, "%s %d", name, i);
     return br__required_handle(op, text, item, kind);
 }

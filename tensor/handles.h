@@ -66,10 +66,8 @@ static inline br_handle_mark *br__mark_of(const void *object)
 }
 
 /* Returns whether the object, which is not a scope, has the mark of a live object of that kind. The
- * objects of the debug mode do not have it. An object of another kind may have no mark in front of
- * it: the address sanitizer must not stop the check that is about to refuse it. */
-__attribute__((no_sanitize("address"))) static inline bool br__is_marked(br_handle kind,
-                                                                         const void *object)
+ * objects of the debug mode do not have it. */
+static inline bool br__is_marked(br_handle kind, const void *object)
 {
     if (kind == BR_HANDLE_tensor)
         return ((const br_tensor *)object)->mark == BR_MARK_LIVE;

@@ -46,8 +46,7 @@ static bool check_list(const char *op, int n, br_tensor *const *tensors)
         return false;
     }
     for (int i = 0; i < n; i++)
-        if (!(tensors[i] && br__is_marked(BR_HANDLE_tensor, tensors[i])) &&
-            !br__required_item(op, "tensor", i, tensors[i]))
+        if (!br__required_item(op, "tensor", i, tensors[i]))
             return false;
     return true;
 }

@@ -27,11 +27,21 @@ void program_end(void)
     cr_assert_eq(system(command), 0);
 }
 
-/* Runs the program with the arguments in a shell; stores stdout and stderr in `output`. */
-static int brasa(const char *arguments, char *output, size_t size)
+void program_begin_with_shim(void)
 {
-    char command[1024];
-    snprintf(command, sizeof command, "\"$BRASA\" %s 2>&1", arguments);
+    program_begin();
+    const char *options = getenv("ASAN_OPTIONS");
+    char text[512];
+    /* Without this option, the sanitizer requires that its own library is loaded first. */
+    snprintf(text, sizeof text, "%s:verify_asan_link_order=0", options ? options : "");
+    setenv("ASAN_OPTIONS", text, 1);
+    setenv("SHIM", BRASA_CALLS_SHIM, 1);
+}
+
+int program_run(const char *arguments, char *output, size_t size)
+{
+    char command[2048];
+    snprintf(command, sizeof command, "{ \"$BRASA\" %s; } 2>&1", arguments);
     FILE *pipe = popen(command, "r");
     cr_assert_not_null(pipe);
     size_t n = fread(output, 1, size - 1, pipe);
@@ -44,10 +54,30 @@ static int brasa(const char *arguments, char *output, size_t size)
 void program_check(const char *arguments, int status, const char *part)
 {
     static char output[1 << 16];
-    int got = brasa(arguments, output, sizeof output);
+    int got = program_run(arguments, output, sizeof output);
     cr_assert_eq(got, status, "brasa %s: exit status %d, not %d:\n%s", arguments, got, status,
                  output);
     cr_assert(strstr(output, part), "brasa %s: no \"%s\" in\n%s", arguments, part, output);
+}
+
+int program_options(const char *command, char options[PROGRAM_OPTIONS][PROGRAM_OPTION_SIZE])
+{
+    static char help[1 << 16];
+    char arguments[64];
+    snprintf(arguments, sizeof arguments, "%s --help", command);
+    cr_assert_eq(program_run(arguments, help, sizeof help), 0, "%s", help);
+    int n = 0;
+    for (char *line = strtok(help, "\n"); line; line = strtok(NULL, "\n")) {
+        const char *start = strstr(line, "--");
+        /* The line of an option begins with it, or with its letter: "  -j, --json". */
+        if (!start || start - line > 6 || line[strspn(line, " ")] != '-' ||
+            strncmp(start, "--help", strlen("--help")) == 0)
+            continue;
+        cr_assert(n < PROGRAM_OPTIONS);
+        snprintf(options[n++], PROGRAM_OPTION_SIZE, "%.*s", (int)strcspn(start, " ["), start);
+    }
+    cr_assert(n > 0, "%s", command);
+    return n;
 }
 
 void program_shell(const char *command)

@@ -32,7 +32,7 @@ static inline void fuzz_folder_path(const fuzz_folder *f, const char *name, bool
         *strrchr(path, '/') = 0;
 }
 
-/* Adds a file, whose name must stay valid and may be that of a file in a subfolder. Returns its
+/* Adds a file, whose name must stay valid and may contain a subfolder. Returns its
  * descriptor. */
 static inline int fuzz_folder_add(fuzz_folder *f, const char *name, const void *bytes, size_t n)
 {

@@ -11,15 +11,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* Without this option, the sanitizer requires that its own library is loaded first. */
 static void begin(void)
 {
-    program_begin();
-    const char *options = getenv("ASAN_OPTIONS");
-    char text[512];
-    snprintf(text, sizeof text, "%s:verify_asan_link_order=0", options ? options : "");
-    setenv("ASAN_OPTIONS", text, 1);
-    setenv("SHIM", BRASA_CALLS_SHIM, 1);
+    program_begin_with_shim();
     setenv("SAVE", BRASA_SAVE, 1);
 }
 

@@ -8,18 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Without this option, the sanitizer requires that its own library is loaded first. */
-static void begin(void)
-{
-    program_begin();
-    const char *options = getenv("ASAN_OPTIONS");
-    char text[512];
-    snprintf(text, sizeof text, "%s:verify_asan_link_order=0", options ? options : "");
-    setenv("ASAN_OPTIONS", text, 1);
-    setenv("SHIM", BRASA_CALLS_SHIM, 1);
-}
-
-TestSuite(sync, .init = begin, .fini = program_end);
+TestSuite(sync, .init = program_begin_with_shim, .fini = program_end);
 
 #define TRAIN                                                                                   \
     "LD_PRELOAD=$SHIM CALLS=$OUT/calls \"$BRASA\" train bert-scratch --preset small --steps 1 " \

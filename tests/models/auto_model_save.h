@@ -80,7 +80,8 @@ static inline const char *write_source(const char *name, const char *text)
     return path;
 }
 
-/* Writes the source's config.json: that of a recorded folder with other values for some keys. */
+/* Writes the source's config.json: a recorded folder's config.json, with the values of `changed`
+ * for some keys. */
 static inline const char *write_config(const char *base, const char *changed)
 {
     char path[300];

@@ -6,8 +6,8 @@ TestSuite(auto_model_save, .init = files_begin, .fini = files_end);
 
 /* ---- Comparing ------------------------------------------------------------------------------- */
 
-/* Checks that the saved config.json is the folder's with other values for some keys: those of
- * `changed`, which is JSON. Its keys have the same order; new ones come last. */
+/* Checks that the saved config.json equals the config.json of the folder `from`, except for the
+ * keys of the JSON text `changed`. The keys have the same order; new keys come last. */
 static void check_config(const char *from, const char *changed)
 {
     char path[600];
