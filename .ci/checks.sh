@@ -66,6 +66,28 @@ examples() {
 # The suites that call kernels.
 kernel_tests='@(op_cases/[!r]*|@(attention|convolution|distance|dropout|golden|half|layer_norm|logits|loss|matmul|norms|optim*|pointwise|pool|processor_state|recurrent|reduce|softmax|torch)/*)'
 
+# kernel_suites BUILD: runs the suites that call kernels with each table of kernels that the processor can run but the
+# best, which the run of all tests uses. Names the tables that it cannot run.
+kernel_suites() {
+    local name best=
+    for BRASA_CPU_CAPABILITY in amx avx512_bf16 avx512 avx2 baseline; do
+        name="$1: tests of kernels for $BRASA_CPU_CAPABILITY"
+        if ! chosen "$name"; then
+            continue
+        fi
+        export BRASA_CPU_CAPABILITY
+        if quietly "$work/built" built "$1" && ! "$(folder "$1")/brasa" info >/dev/null 2>&1; then
+            skip "$name" "not supported by this processor, its operating system or this build"
+        elif [ -z "$best" ]; then
+            best=$BRASA_CPU_CAPABILITY
+            skip "$name" "the run of all tests uses them"
+        else
+            suite "$name" "$1" "--filter=$kernel_tests"
+        fi
+    done
+    unset BRASA_CPU_CAPABILITY
+}
+
 # Checks that the code blocks of the documents compile and run.
 documents() {
     local file
@@ -473,6 +495,7 @@ fuzz() {
 test_checks() {
     check "gcc: build" built gcc
     suite "gcc: tests" gcc
+    kernel_suites gcc
     examples gcc
     documents
     check "forked ranks, 1 to 4" with_ranks gcc forked
@@ -488,8 +511,6 @@ test_checks() {
 
 # The checks of .ci/run. They give the same results every time.
 run_checks() {
-    local capability
-
     test_checks
     check "defaults of options" with_build gcc tests/ctypes/options.py check build/libbrasa.so
     check "layers" .ci/layers
@@ -505,11 +526,6 @@ run_checks() {
     check "headers: C17" headers gcc c17 c
     check "headers: C++17" headers g++ c++17 c++
     check "base of a module's struct" base_first
-    for capability in avx2 baseline; do
-        export BRASA_CPU_CAPABILITY=$capability
-        suite "gcc: tests of kernels for $capability" gcc "--filter=$kernel_tests"
-        unset BRASA_CPU_CAPABILITY
-    done
     check "exported symbols" exported
     check "calls between folders" with_build gcc .ci/calls build
     check "prefix of static symbols" prefixed

@@ -162,6 +162,20 @@ check() {
     rm -f "$log"
 }
 
+# skip NAME REASON: says that a check was left out, and why.
+skip() {
+    printf 'skipped        %s: %s\n' "$1" "$2"
+}
+
+# skipped_tests SUITE REPORT: says which tests the program left out, and why. REPORT is its report in TAP's form.
+skipped_tests() {
+    local test
+    # Tests that a filter excludes are reported with the words "test was skipped".
+    sed -n '/# SKIP test was skipped$/d; s/^ok - \([^ ]*\) *# SKIP /\1: /p' "$2" | while read -r test; do
+        skip "$1: ${test%%: *}" "${test#*: }"
+    done
+}
+
 # suite NAME BUILD [OPTION]...: makes the build, runs its test program and counts each test. Crashes, timeouts and
 # incomplete runs count as failures. A test may take ten minutes.
 suite() {
@@ -173,11 +187,11 @@ suite() {
     program=$(folder "$build")/brasa_tests
     report=$(folder "$build")/tests.xml
     log=$(mktemp)
-    rm -f "$report"
+    rm -f "$report" "$report.tap"
     if quietly "$log" built "$build"; then
-        quietly "$log" "$program" -j2 --timeout 600 "--xml=$report" "$@" || status=$?
+        quietly "$log" "$program" -j2 --timeout 600 "--xml=$report" "--tap=$report.tap" "$@" || status=$?
     fi
-    touch "$report"
+    touch "$report" "$report.tap"
     good=$(grep -c '^ *<testcase .* status="PASSED"' "$report") || true
     bad=$(grep -cE '^ *<testcase .* status="(FAILED|ERRORED)"' "$report") || true
     if ! grep -q '^</testsuites>' "$report" || { [ $status != 0 ] && [ "$bad" = 0 ]; }; then
@@ -186,6 +200,7 @@ suite() {
     fi
     if [ "$bad" = 0 ]; then
         printf 'ok     %4d s  %s: %d tests\n' $((SECONDS - begin)) "$name" "$good"
+        skipped_tests "$name" "$report.tap"
     else
         printf 'FAILED %4d s  %s: %d of %d tests\n' $((SECONDS - begin)) "$name" "$bad" $((good + bad))
         grep -v '^\[\(SKIP\|====\)\]' "$log" | sed 's/^/        /'
