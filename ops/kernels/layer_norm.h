@@ -63,7 +63,7 @@ static double deviations_of_row(const real *x, int64_t n, real mean)
 }
 
 /* Returns 1 / sqrt(variance + eps). If squares overflow even in double, the deviations are divided
- * by the largest one. */
+ * by the largest one. It is 0 if a deviation is infinite, and NaN if one is NaN. */
 static double rstd_of_row(const real *x, int64_t n, real mean, double eps)
 {
     double sum = deviations_of_row(x, n, mean), largest = 0;
@@ -71,6 +71,8 @@ static double rstd_of_row(const real *x, int64_t n, real mean, double eps)
         return 1 / sqrt(sum / (double)n + eps);
     for (int64_t i = 0; i < n; i++)
         largest = fmax(largest, fabs((double)x[i] - (double)mean));
+    if (isinf(largest))
+        return 1 / sqrt(sum);
     sum = 0;
     for (int64_t i = 0; i < n; i++) {
         double part = ((double)x[i] - (double)mean) / largest;

@@ -76,11 +76,15 @@ def drawn(op, call, numbers):
     choice = [kind for kind in KINDS if op.name not in NO_NAN or not math.isnan(kind[0])]
     if any(part in op.name for part in PRODUCTS):
         choice = [[v for v in kind if v == 0 or not (abs(v) < LEAST or 1e18 < abs(v) < math.inf)] for kind in choice]
+    ordinary = ORDINARY
     if op.name == "nn.functional.cosine_similarity":  # PyTorch's gradient ignores that lengths are at least eps
-        choice = [[v for v in kind if v == 0 or not abs(v) < 1e-3] for kind in choice]
+        choice = [[v for v in kind if v == 0 or not abs(v) < 1] for kind in choice]
+        ordinary = [v for v in ORDINARY if abs(v) >= 1]
+    if op.name == "nn.functional.kl_div":  # exp() of these is below the smallest float32, but a factor of the result
+        choice = [[v for v in kind if v not in (-88.0, -104.0)] for kind in choice]
     if "cross_entropy" in op.name:  # logits, and losses of rows, must be finite
         choice = [[v for v in kind if abs(v) < 1e10 or not math.isfinite(v)] for kind in choice]
-    kinds = [ORDINARY, *numbers.sample(choice, numbers.choice([1, 1, 2, 3]))]
+    kinds = [ordinary, *numbers.sample(choice, numbers.choice([1, 1, 2, 3]))]
     share = numbers.choice([0.2, 0.5, 0.8])
     first = True
 
@@ -90,10 +94,11 @@ def drawn(op, call, numbers):
             return t
         if "conv" in op.name and not first:  # the zeros of padding multiply the weights
             kinds = [kind for kind in kinds if math.isfinite(kind[0])]
-        if "_norm" in op.name and not first:  # the weights are multiplied by 1 / standard deviation first
-            kinds = [[v for v in kind if v == 0 or not abs(v) < 1e-10] for kind in kinds]
+        # The weights are multiplied by 1 / standard deviation first, and in second gradients by squares of deviations.
+        if "_norm" in op.name and not first:
+            kinds = [[v for v in kind if v == 0 or not (abs(v) < 1e-10 or 1e30 < abs(v) < math.inf)] for kind in kinds]
         first = False
-        values = [numbers.choice(ORDINARY if numbers.random() > share else numbers.choice(kinds))
+        values = [numbers.choice(ordinary if numbers.random() > share else numbers.choice(kinds))
                   for _ in range(t.numel())]
         return torch.tensor(values, dtype=torch.float32).reshape(t.shape).requires_grad_(t.requires_grad)
     return record.changed(call, draw, torch.float32)

@@ -52,6 +52,31 @@ static void recorded_rms(void)
     }
 }
 
+/* 1 / sqrt of an infinite mean square is 0, so that finite elements become 0; only inf * 0 is NaN.
+ */
+static void rms_of_infinite(void)
+{
+    for (int dtype = BR_F32; dtype <= BR_F64; dtype++) {
+        br_tensor *x = br_full(BR_SHAPE(2, 20), -3, (br_dtype)dtype);
+        br_fill_(br_narrow(br_select(x, 0, 1), 0, 4, 1), -INFINITY);
+        br_tensor *y = br_f_rms_norm(x, BR_SHAPE(20), NULL, 1e-5);
+        for (int64_t i = 0; i < 20; i++) {
+            cr_assert_float_eq(br_at(y, 2, (int64_t[]){ 0, i }), -1, 1e-5);
+            const double of_infinite = br_at(y, 2, (int64_t[]){ 1, i });
+            cr_assert(i == 4 ? isnan(of_infinite) : of_infinite == 0 && signbit(of_infinite));
+        }
+        br_fill_(br_narrow(br_select(x, 0, 1), 0, 5, 1), NAN);
+        y = br_f_rms_norm(x, BR_SHAPE(20), NULL, 1e-5);
+        cr_assert(isnan(br_at(y, 2, (int64_t[]){ 1, 0 })));
+        check_ok();
+    }
+}
+
+Test(norms, rms_of_infinite_elements_equals_pytorch)
+{
+    with_every_variant(rms_of_infinite);
+}
+
 Test(norms, rms_equals_pytorch)
 {
     with_every_variant(recorded_rms);
