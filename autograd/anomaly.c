@@ -25,40 +25,34 @@ br_anomaly br_set_detect_anomaly(br_anomaly mode)
 /* ---- Checking values ------------------------------------------------------------------------- */
 
 typedef struct finding {
+    br_dtype dtype;
     atomic_uint bits;
 } finding;
 
-static void find_f32(int64_t n, char *const *data, const int64_t *strides, const void *params)
+static void find(int64_t n, char *const *data, const int64_t *strides, const void *params)
 {
+    enum { PART = 256 };
+    finding *found = (finding *)(uintptr_t)params;
+    double part[PART];
     unsigned nans = 0, infinities = 0;
-    for (int64_t k = 0; k < n; k++) {
-        float x = *(const float *)(const void *)(data[0] + k * strides[0]);
-        nans |= isnan(x) != 0;
-        infinities |= isinf(x) != 0;
+    for (int64_t k = 0; k < n; k += PART) {
+        const int64_t count = n - k < PART ? n - k : PART;
+        br__dtypes[found->dtype].load(part, count, data[0] + k * strides[0], strides[0]);
+        for (int64_t i = 0; i < count; i++) {
+            nans |= isnan(part[i]) != 0;
+            infinities |= isinf(part[i]) != 0;
+        }
     }
     if (nans | infinities)
-        atomic_fetch_or(&((finding *)(uintptr_t)params)->bits,
-                        (nans ? NANS : 0) | (infinities ? INFINITIES : 0));
-}
-
-static void find_f64(int64_t n, char *const *data, const int64_t *strides, const void *params)
-{
-    unsigned nans = 0, infinities = 0;
-    for (int64_t k = 0; k < n; k++) {
-        double x = *(const double *)(const void *)(data[0] + k * strides[0]);
-        nans |= isnan(x) != 0;
-        infinities |= isinf(x) != 0;
-    }
-    if (nans | infinities)
-        atomic_fetch_or(&((finding *)(uintptr_t)params)->bits,
-                        (nans ? NANS : 0) | (infinities ? INFINITIES : 0));
+        atomic_fetch_or(&found->bits, (nans ? NANS : 0) | (infinities ? INFINITIES : 0));
 }
 
 unsigned br__anomaly_of(const br_tensor *t)
 {
-    finding found = { 0 };
-    if (t && br_is_floating(t))
-        br__for_each(1, &t, t->dtype == BR_F32 ? find_f32 : find_f64, &found);
+    if (!t || !br_is_floating(t))
+        return 0;
+    finding found = { .dtype = t->dtype };
+    br__for_each(1, &t, find, &found);
     return atomic_load(&found.bits);
 }
 

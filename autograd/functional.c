@@ -237,10 +237,8 @@ br_tensor *br_hvp(br_function f, void *context, int n, br_tensor *const *inputs,
 static br_tensor *unit(const br_tensor *t, int64_t k)
 {
     br_tensor *v = br_zeros_like(t);
-    if (v && v->dtype == BR_F64)
-        ((double *)(void *)v->data)[k] = 1;
-    else if (v)
-        ((float *)(void *)v->data)[k] = 1;
+    if (v)
+        br__put(v->dtype, v->data + k * (int64_t)br__dtype_size(v->dtype), 1);
     return v;
 }
 

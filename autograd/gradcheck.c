@@ -53,10 +53,7 @@ static br_tensor *random_weights(const br_tensor *y, uint64_t seed)
     br_tensor *w = br__new("gradcheck", y->ndim, y->sizes, y->dtype);
     for (int64_t i = 0; w && i < w->numel; i++) {
         double u = random_number(seed, i);
-        if (w->dtype == BR_F64)
-            ((double *)(void *)w->data)[i] = u;
-        else
-            ((float *)(void *)w->data)[i] = (float)u;
+        br__put(w->dtype, w->data + i * (int64_t)br__dtype_size(w->dtype), u);
     }
     return w;
 }
@@ -73,18 +70,11 @@ static double weighted_sum(const check *c)
                 br__shape(y));
         y = NULL;
     }
-    size_t bytes = y ? (size_t)y->numel * sizeof(double) : 0;
-    double *values = y ? br_malloc(bytes) : NULL;
-    if (values && y->dtype == BR_F64) {
-        br_copy_out(y, values, bytes);
-        for (int64_t i = 0; i < y->numel; i++)
-            sum += values[i] * ((double *)(void *)c->weights->data)[i];
-    } else if (values) {
-        float *narrow = (float *)(void *)values;
-        br_copy_out(y, narrow, bytes / 2);
-        for (int64_t i = 0; i < y->numel; i++)
-            sum += (double)narrow[i] * (double)((float *)(void *)c->weights->data)[i];
-    }
+    const size_t size = y ? br__dtype_size(y->dtype) : 0, bytes = y ? (size_t)y->numel * size : 0;
+    char *values = y ? br_malloc(bytes) : NULL;
+    if (values && br_copy_out(y, values, bytes))
+        for (size_t at = 0; at < bytes; at += size)
+            sum += br__get(y->dtype, values + at) * br__get(y->dtype, c->weights->data + at);
     br_free(values);
     br_scope_end(scope);
     return br_failed() ? NAN : sum;
@@ -93,16 +83,8 @@ static double weighted_sum(const check *c)
 /* Sets an element and returns its value after rounding to the dtype. */
 static double set_element(const br_tensor *t, char *p, double value)
 {
-    if (t->dtype == BR_F64)
-        return *(double *)(void *)p = value;
-    *(float *)(void *)p = (float)value;
-    return (double)*(float *)(void *)p;
-}
-
-static double get_element(const br_tensor *t, const char *p)
-{
-    return t->dtype == BR_F64 ? *(const double *)(const void *)p
-                              : (double)*(const float *)(const void *)p;
+    br__put(t->dtype, p, value);
+    return br__get(t->dtype, p);
 }
 
 static char *element_of(const br_tensor *x, const int64_t *index)
@@ -134,7 +116,7 @@ typedef struct differences {
 static differences differences_of(const check *c, const br_tensor *x, char *p, double eps,
                                   bool sides)
 {
-    double value = get_element(x, p);
+    double value = br__get(x->dtype, p);
     double above = set_element(x, p, value + eps), high = weighted_sum(c);
     double below = set_element(x, p, value - eps), low = weighted_sum(c);
     set_element(x, p, value);
@@ -156,7 +138,8 @@ static const char *hint(const check *c, const br_tensor *x, char *p, double got,
     double smaller = c->options.eps / 100;
     differences d = differences_of(c, x, p, c->options.eps, true);
     text[0] = '\0';
-    if (x->dtype == BR_F64 && is_close(c, got, differences_of(c, x, p, smaller, false).central))
+    if (!br__is_narrow(x->dtype) &&
+        is_close(c, got, differences_of(c, x, p, smaller, false).central))
         snprintf(text, size,
                  "; with eps = %.3g they agree, so the function may have a kink or be strongly "
                  "curved within %.3g of this element: use a smaller eps or another input",
@@ -234,7 +217,7 @@ static double choose_direction(const check *c, const br_tensor *x, double *value
     int64_t index[BR_MAX_DIMS] = { 0 };
     double squares = 0, sum = 0;
     for (int64_t i = 0; i < x->numel; i++) {
-        values[i] = get_element(x, element_of(x, index));
+        values[i] = br__get(x->dtype, element_of(x, index));
         direction[i] = random_number(~c->options.seed, i);
         squares += direction[i] * direction[i];
         sum += fabs(direction[i]);
@@ -296,7 +279,7 @@ static bool check_inputs(const check *c)
                     label(c, i, text, sizeof text), br__shape(x));
             return false;
         }
-        if (x->dtype == BR_F32 && !c->options.allow_f32) {
+        if (br__is_narrow(x->dtype) && !c->options.allow_f32) {
             br_fail(BR_ERROR_DTYPE, "gradcheck",
                     "%s %s is f32, whose rounding hides wrong gradients: use f64, or set "
                     "allow_f32 with a larger eps and tolerances",

@@ -92,8 +92,8 @@ double bench_minimum(void (*f)(void *context), void *context, double seconds)
 
 const br_peak *bench_peak(br_dtype dtype)
 {
-    static br_peak known[2];
-    br_peak *peak = &known[dtype == BR_F64];
+    static br_peak known[BR_F64 + 1];
+    br_peak *peak = &known[dtype];
     if (peak->flops == 0)
         br_measure_peak(dtype, peak);
     return peak;

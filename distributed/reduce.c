@@ -32,7 +32,7 @@ enum { LINE = 64 }; /* bytes of a cache line */
         for (int64_t i = 0; i < n; i++)                                                   \
             to[i] = from[i] < to[i] || isnan(from[i]) ? from[i] : to[i];                  \
     }                                                                                     \
-    static void combine_##suffix(br_dist_reduction reduction, type *to, const type *from, \
+    static void combine_##suffix(br_dist_reduction reduction, void *to, const void *from, \
                                  int64_t n)                                               \
     {                                                                                     \
         if (reduction == BR_DIST_MAX)                                                     \
@@ -42,16 +42,19 @@ enum { LINE = 64 }; /* bytes of a cache line */
         else                                                                              \
             add_##suffix(to, from, n);                                                    \
     }                                                                                     \
-    static void divide_##suffix(type *to, int64_t n, type by)                             \
+    static void divide_##suffix(void *data, int64_t n, double by)                         \
     {                                                                                     \
+        type *to = data;                                                                  \
         for (int64_t i = 0; i < n; i++)                                                   \
-            to[i] /= by;                                                                  \
+            to[i] /= (type)by;                                                            \
     }
 DEFINE_FLOATING(float, f32)
 DEFINE_FLOATING(double, f64)
 
-static void combine_i64(br_dist_reduction reduction, int64_t *to, const int64_t *from, int64_t n)
+static void combine_i64(br_dist_reduction reduction, void *data, const void *other, int64_t n)
 {
+    int64_t *to = data;
+    const int64_t *from = other;
     for (int64_t i = 0; i < n; i++) {
         if (reduction == BR_DIST_MAX)
             to[i] = from[i] > to[i] ? from[i] : to[i];
@@ -62,37 +65,35 @@ static void combine_i64(br_dist_reduction reduction, int64_t *to, const int64_t 
     }
 }
 
-static void combine_bool(br_dist_reduction reduction, bool *to, const bool *from, int64_t n)
+static void combine_bool(br_dist_reduction reduction, void *data, const void *other, int64_t n)
 {
+    bool *to = data;
+    const bool *from = other;
     for (int64_t i = 0; i < n; i++)
         to[i] = reduction == BR_DIST_MIN ? to[i] && from[i] : to[i] || from[i];
 }
 
+/* By dtype. Integers and bool have no mean. */
+static const struct {
+    void (*combine)(br_dist_reduction reduction, void *to, const void *from, int64_t n);
+    void (*divide)(void *to, int64_t n, double by);
+} reductions[] = {
+    [BR_F32] = { combine_f32, divide_f32 },
+    [BR_F64] = { combine_f64, divide_f64 },
+    [BR_I64] = { combine_i64, NULL },
+    [BR_BOOL] = { combine_bool, NULL },
+};
+
 void br__dist_combine(br_dtype dtype, br_dist_reduction reduction, void *to, const void *from,
                       int64_t n)
 {
-    switch (dtype) {
-    case BR_F32:
-        combine_f32(reduction, to, from, n);
-        break;
-    case BR_F64:
-        combine_f64(reduction, to, from, n);
-        break;
-    case BR_I64:
-        combine_i64(reduction, to, from, n);
-        break;
-    case BR_BOOL:
-        combine_bool(reduction, to, from, n);
-        break;
-    }
+    reductions[dtype].combine(reduction, to, from, n);
 }
 
 void br__dist_divide(br_dtype dtype, void *to, int64_t n, double by)
 {
-    if (dtype == BR_F32)
-        divide_f32(to, n, (float)by);
-    else if (dtype == BR_F64)
-        divide_f64(to, n, by);
+    if (reductions[dtype].divide)
+        reductions[dtype].divide(to, n, by);
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */

@@ -22,29 +22,30 @@ enum { MAX_ENTRY = 1 << 20, MAX_DEPTH = 16 };
 
 /* ---- Dtypes ---------------------------------------------------------------------------------- */
 
+/* In the order in which the reference writer stores tensors. */
 static const br_file_dtype dtypes[] = {
-    { "F32", 32, BR_F32, NULL },
-    { "F64", 64, BR_F64, NULL },
-    { "I64", 64, BR_I64, NULL },
-    { "BOOL", 8, BR_BOOL, NULL },
-    { "F16", 16, -1, br__f32_from_f16 },
-    { "BF16", 16, -1, br__f32_from_bf16 },
-    { "I32", 32, -1, NULL },
-    { "I16", 16, -1, NULL },
-    { "I8", 8, -1, NULL },
-    { "U64", 64, -1, NULL },
-    { "U32", 32, -1, NULL },
-    { "U16", 16, -1, NULL },
-    { "U8", 8, -1, NULL },
-    { "C64", 64, -1, NULL },
-    { "F8_E4M3", 8, -1, NULL },
-    { "F8_E5M2", 8, -1, NULL },
-    { "F8_E8M0", 8, -1, NULL },
-    { "F8_E4M3FNUZ", 8, -1, NULL },
-    { "F8_E5M2FNUZ", 8, -1, NULL },
-    { "F6_E2M3", 6, -1, NULL },
-    { "F6_E3M2", 6, -1, NULL },
-    { "F4", 4, -1, NULL },
+    { "U64", 64, NULL },
+    { "I64", 64, NULL },
+    { "F64", 64, NULL },
+    { "C64", 64, NULL },
+    { "F32", 32, NULL },
+    { "U32", 32, NULL },
+    { "I32", 32, NULL },
+    { "BF16", 16, br__f32_from_bf16 },
+    { "F16", 16, br__f32_from_f16 },
+    { "U16", 16, NULL },
+    { "I16", 16, NULL },
+    { "F8_E5M2FNUZ", 8, NULL },
+    { "F8_E4M3FNUZ", 8, NULL },
+    { "F8_E8M0", 8, NULL },
+    { "F8_E4M3", 8, NULL },
+    { "F8_E5M2", 8, NULL },
+    { "I8", 8, NULL },
+    { "U8", 8, NULL },
+    { "F6_E3M2", 6, NULL },
+    { "F6_E2M3", 6, NULL },
+    { "F4", 4, NULL },
+    { "BOOL", 8, NULL },
 };
 
 /* Returns NULL if the format has no dtype of that name. */
@@ -58,10 +59,15 @@ static const br_file_dtype *dtype_named(const char *name)
 
 const br_file_dtype *br__file_dtype_of(br_dtype dtype)
 {
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        if (dtypes[i].dtype == (int)dtype)
-            return &dtypes[i];
-    return NULL;
+    return dtype_named(br__dtypes[dtype].stored_name);
+}
+
+bool br__dtype_from_file(const br_file_dtype *stored, br_dtype *dtype)
+{
+    for (*dtype = 0; *dtype < BR_DTYPES; (*dtype)++)
+        if (strcmp(br__dtypes[*dtype].stored_name, stored->name) == 0)
+            return true;
+    return false;
 }
 
 /* ---- Walking the text ------------------------------------------------------------------------ */

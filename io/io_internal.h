@@ -69,12 +69,14 @@ enum { BR_HEADER_MAX = 100 * 1000 * 1000 }; /* bytes: the format's own limit */
 typedef struct br_file_dtype {
     const char *name;
     unsigned bits;
-    int dtype; /* br_dtype, or -1 if Brasa has none */
     /* Converts n elements to F32; NULL if the dtype is not read as F32. */
     void (*to_f32)(float *out, const char *in, int64_t n);
 } br_file_dtype;
 
+/* Returns the format's dtype; the dtypes lie in the order in which a writer stores tensors. */
 const br_file_dtype *br__file_dtype_of(br_dtype dtype);
+/* Returns false if Brasa has no such dtype. */
+bool br__dtype_from_file(const br_file_dtype *stored, br_dtype *dtype);
 
 typedef struct br_file_entry {
     const char *name;

@@ -294,7 +294,9 @@ static br_tensor *converted(const br_safetensors *file, const br_file_entry *e)
 
 br_tensor *br__entry_tensor(br_safetensors *file, const br_file_entry *e)
 {
-    if (e->dtype->dtype < 0 && !e->dtype->to_f32)
+    br_dtype dtype;
+    const bool known = br__dtype_from_file(e->dtype, &dtype);
+    if (!known && !e->dtype->to_f32)
         return br__fail_file(BR_ERROR_DTYPE, op, file->path,
                              "tensor \"%s\" has dtype %s, which Brasa does not support",
                              br_printable(e->name), e->dtype->name);
@@ -302,14 +304,13 @@ br_tensor *br__entry_tensor(br_safetensors *file, const br_file_entry *e)
         return br__fail_file(BR_ERROR_SHAPE, op, file->path,
                              "tensor \"%s\" has %d dimensions, but at most %d are supported",
                              br_printable(e->name), e->ndim, BR_MAX_DIMS);
-    if (e->dtype->to_f32)
+    if (!known)
         return converted(file, e);
-    br_dtype dtype = (br_dtype)e->dtype->dtype;
     if (e->numel == 0)
         return br__new(op, e->ndim, e->sizes, dtype);
     char *data = (char *)file->data + e->begin;
     if ((uintptr_t)data % br_dtype_size(dtype) != 0 ||
-        (dtype == BR_BOOL && !are_bools(data, e->numel)))
+        (br__is_kind(dtype, BR_KIND_BOOL) && !are_bools(data, e->numel)))
         return br_from_data(e->ndim, e->sizes, dtype, data);
     atomic_fetch_add(&file->mapping->refs, 1);
     br_tensor *t = br_borrow(e->ndim, e->sizes, dtype, data, release_mapping, file->mapping);

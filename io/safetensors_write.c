@@ -46,19 +46,12 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const br_metadata *)a)->key, ((const br_metadata *)b)->key);
 }
 
-/* Returns a dtype's position in the order of the file: the strictest alignment first, then integers
- * before floats, like the reference writer. */
-static int rank(br_dtype dtype)
-{
-    static const int ranks[] = { [BR_I64] = 0, [BR_F64] = 1, [BR_F32] = 2, [BR_BOOL] = 3 };
-    return ranks[dtype];
-}
-
 static int by_rank_and_name(const void *a, const void *b)
 {
     const br_named_tensor *x = a, *y = b;
-    int difference = rank(x->tensor->dtype) - rank(y->tensor->dtype);
-    return difference ? difference : strcmp(x->name, y->name);
+    const br_file_dtype *first = br__file_dtype_of(x->tensor->dtype);
+    const br_file_dtype *second = br__file_dtype_of(y->tensor->dtype);
+    return first == second ? strcmp(x->name, y->name) : first < second ? -1 : 1;
 }
 
 /* Checks the tensors and returns a sorted copy of the list, which the caller frees. */

@@ -166,14 +166,13 @@ typedef struct truncated {
 
 static double get(const br_tensor *t, int64_t i)
 {
-    const void *data = t->data;
-    return t->dtype == BR_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
+    return br__get(t->dtype, t->data + i * (int64_t)br__dtype_size(t->dtype));
 }
 
 /* Returns x rounded to the tensor's dtype. */
 static double rounded(const br_tensor *t, double x)
 {
-    return t->dtype == BR_F64 ? x : (double)(float)x;
+    return br__rounded(t->dtype, x);
 }
 
 /* Gives each pending element its candidate. If the candidate is refused, the element stays pending.

@@ -16,7 +16,8 @@
  * normal number, so the limit leaves room for the precision of the type. */
 static double least_of(const br_tensor *values)
 {
-    return br_dtype_of(values) == BR_F64 ? 0x1p-960 : 0x1p-100;
+    const br_dtype_info *info = &br__dtypes[br_dtype_of(values)];
+    return ldexp(1, info->min_exponent + info->digits + 2);
 }
 
 bool br__in_range(br_tensor *values)
@@ -55,7 +56,7 @@ br_tensor *br__power_of_two(br_tensor *size)
     if (br_failed() || !size)
         return NULL;
     /* The reciprocal of a smaller power would be infinite in gradients. */
-    double smallest = br_dtype_of(size) == BR_F64 ? 0x1p-1022 : 0x1p-126;
+    double smallest = br__smallest_normal(br_dtype_of(size));
     br_scope *scope = br_no_grad_begin();
     br_tensor *none = br_logical_or(br_eq_scalar(size, 0), br_logical_not(br_isfinite(size)));
     br_tensor *power = br_exp2(br_floor(br_log2(size)));
@@ -77,7 +78,7 @@ br_tensor *br__scale_of_large(const char *op, br_tensor *x, unsigned dims)
 {
     if (br_failed() || !x || br_numel(x) == 0)
         return NULL;
-    double most = br_dtype_of(x) == BR_F64 ? 0x1p200 : 0x1p20;
+    double most = ldexp(1, br__dtypes[br_dtype_of(x)].max_exponent / 6);
     br_scope *scope = br_no_grad_begin();
     bool small = br_item(br_max(br_abs(x))) < most;
     return br__composed(scope, small ? NULL : br_clamp(br__scale_of(op, x, dims), 1, INFINITY));

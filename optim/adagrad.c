@@ -35,9 +35,9 @@ static bool prepare(br_optim_work *work)
 
 static void update(const br_optim_work *work, int64_t from, int64_t count)
 {
-    br__kernels_of(work)->adagrad(count, br__element(work->param, from),
-                                  br__element(work->grad, from),
-                                  br__element(work->state[SUM], from), work->args);
+    br__optim_kernels(work)->adagrad(count, br__element(work->param, from),
+                                     br__element(work->grad, from),
+                                     br__element(work->state[SUM], from), work->args);
 }
 
 static void finish(br_optim_work *work)

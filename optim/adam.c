@@ -84,10 +84,10 @@ static void update(const br_optim_work *work, int64_t from, int64_t count)
     br_tensor *const *state = work->state;
     const br_adam_args *args = work->args;
     const br_tensor *max_sq = args->amsgrad ? state[MAX_EXP_AVG_SQ] : NULL;
-    br__kernels_of(work)->adam(count, br__element(work->param, from), br__element(work->grad, from),
-                               br__element(state[EXP_AVG], from),
-                               br__element(state[EXP_AVG_SQ], from), br__element(max_sq, from),
-                               args);
+    br__optim_kernels(work)->adam(count, br__element(work->param, from),
+                                  br__element(work->grad, from), br__element(state[EXP_AVG], from),
+                                  br__element(state[EXP_AVG_SQ], from), br__element(max_sq, from),
+                                  args);
 }
 
 static void finish(br_optim_work *work)

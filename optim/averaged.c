@@ -88,7 +88,7 @@ static void update_piece(void *context, int64_t piece, int64_t item, int64_t fro
     const br_tensor *average = self->averages->items[item].tensor;
     (void)piece;
     br_sgd_args args = { .lr = -self->weight, .weight_decay = -1 };
-    br__kernels(average->dtype == BR_F64)
+    br__kernels_of(average->dtype)
         ->sgd(n, br__element(average, from), br__element(self->dense[item], from), NULL, &args);
 }
 

@@ -60,7 +60,7 @@ static void fold_piece(void *context, int64_t piece, int64_t item, int64_t from,
 {
     const clipping *c = context;
     const br_tensor *t = c->dense[item];
-    const br_kernels *kernels = br__kernels(t->dtype == BR_F64);
+    const br_kernels *kernels = br__kernels_of(t->dtype);
     const void *values = br__element(t, from);
     if (c->unit == 1 && (c->order == 2 || c->order == (double)INFINITY)) {
         c->partial[piece] =
@@ -69,7 +69,7 @@ static void fold_piece(void *context, int64_t piece, int64_t item, int64_t from,
     }
     double total = neutral(c);
     for (int64_t i = 0; i < count; i++) {
-        double x = t->dtype == BR_F64 ? ((const double *)values)[i] : ((const float *)values)[i];
+        double x = br__get(t->dtype, br__element(t, from + i));
         fold(c, &total, term(x / c->unit, c->order));
     }
     c->partial[piece] = total;
@@ -123,11 +123,11 @@ static void scale_piece(void *context, int64_t piece, int64_t item, int64_t from
     const br_tensor *t = c->dense[item];
     char *values = br__element(t, from);
     int64_t size = (int64_t)br_dtype_size(t->dtype);
-    float scale_f32 = (float)c->scale;
-    char *scale = t->dtype == BR_F64 ? (char *)(uintptr_t)&c->scale : (char *)&scale_f32;
+    char scale[sizeof(double)];
+    br__put(t->dtype, scale, c->scale);
     (void)piece;
-    br__kernels(t->dtype == BR_F64)
-        ->mul(count, (char *[]){ values, values, scale }, (int64_t[]){ size, size, 0 }, NULL);
+    br__kernels_of(t->dtype)->mul(count, (char *[]){ values, values, scale },
+                                  (int64_t[]){ size, size, 0 }, NULL);
 }
 
 static void clamp_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)
@@ -137,8 +137,8 @@ static void clamp_piece(void *context, int64_t piece, int64_t item, int64_t from
     char *values = br__element(t, from);
     int64_t size = (int64_t)br_dtype_size(t->dtype);
     (void)piece;
-    br__kernels(t->dtype == BR_F64)
-        ->clamp(count, (char *[]){ values, values }, (int64_t[]){ size, size }, c->limits);
+    br__kernels_of(t->dtype)->clamp(count, (char *[]){ values, values }, (int64_t[]){ size, size },
+                                    c->limits);
 }
 
 static void change_all(clipping *c, br_piece_fn change)

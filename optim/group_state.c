@@ -41,7 +41,7 @@ static bool option_at(const br_optim_kind *kind, int i, br_optim_option *option)
 static int64_t length_of(const br_optim_option *option)
 {
     int64_t n = (int64_t)(option->size / sizeof(double));
-    return option->dtype == BR_F64 && n > 1 ? n : -1;
+    return br__is_floating(option->dtype) && n > 1 ? n : -1;
 }
 
 static br_tensor *to_tensor(const br_optim_option *option, const char *field)

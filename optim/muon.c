@@ -111,9 +111,9 @@ static bool prepare(br_optim_work *work)
 static void update(const br_optim_work *work, int64_t from, int64_t count)
 {
     const muon_args *args = work->args;
-    br__kernels_of(work)->muon(count, br__element(work->param, from), br__element(work->grad, from),
-                               br__element(args->direction, from),
-                               br__element(work->state[MOMENTUM_BUFFER], from), &args->kernel);
+    br__optim_kernels(work)->muon(count, br__element(work->param, from),
+                                  br__element(work->grad, from), br__element(args->direction, from),
+                                  br__element(work->state[MOMENTUM_BUFFER], from), &args->kernel);
 }
 
 static const br_muon_options defaults = { br_muon_default_fields };

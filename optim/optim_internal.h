@@ -90,9 +90,9 @@ void br__slot_drop(br_slot *slot, const bool *fresh);
 /* Returns true if the group's options need state i. */
 bool br__slot_needs(const br_optim *optim, const br_slot *slot, int i);
 void br__slot_clear(br_slot *slot);
-static inline const br_kernels *br__kernels_of(const br_optim_work *work)
+static inline const br_kernels *br__optim_kernels(const br_optim_work *work)
 {
-    return br__kernels(work->param->dtype == BR_F64);
+    return br__kernels_of(work->param->dtype);
 }
 /* br__count_step() increments a counter that br_optim_counter() created; br__step_count() returns
  * its value. */
@@ -124,13 +124,5 @@ void br__scheduler_restore(br_scheduler *s, const br_named_list *matched);
 /* Sets the optimizer's rates and momentum to those of the scheduler's epoch. Checkpoints need it
  * that were saved without the options of the groups. */
 void br__scheduler_set_rates(br_scheduler *s);
-
-/* Returns the address of element `from` of a contiguous tensor, or NULL if t is NULL. */
-static inline void *br__element(const br_tensor *t, int64_t from)
-{
-    if (!t)
-        return NULL;
-    return t->data + from * (int64_t)br_dtype_size(t->dtype);
-}
 
 #endif

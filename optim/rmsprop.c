@@ -47,10 +47,10 @@ static void update(const br_optim_work *work, int64_t from, int64_t count)
     const br_rmsprop_args *args = work->args;
     const br_tensor *mean = args->centered ? state[GRAD_AVG] : NULL;
     const br_tensor *buffer = args->momentum > 0 ? state[MOMENTUM_BUFFER] : NULL;
-    br__kernels_of(work)->rmsprop(count, br__element(work->param, from),
-                                  br__element(work->grad, from),
-                                  br__element(state[SQUARE_AVG], from), br__element(mean, from),
-                                  br__element(buffer, from), args);
+    br__optim_kernels(work)->rmsprop(count, br__element(work->param, from),
+                                     br__element(work->grad, from),
+                                     br__element(state[SQUARE_AVG], from), br__element(mean, from),
+                                     br__element(buffer, from), args);
 }
 
 static const br_rmsprop_options defaults = { br_rmsprop_default_fields };

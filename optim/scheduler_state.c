@@ -122,7 +122,7 @@ static void copy_field(const field *f, const br_tensor *t)
 {
     if (f->dtype == BR_I64)
         *(int64_t *)f->data = br_item_i64(t);
-    for (int64_t i = 0; f->dtype == BR_F64 && i < f->n; i++)
+    for (int64_t i = 0; br__is_floating(f->dtype) && i < f->n; i++)
         ((double *)f->data)[i] = br_at(t, f->ndim, &i);
 }
 

@@ -40,8 +40,8 @@ static void update(const br_optim_work *work, int64_t from, int64_t count)
 {
     const br_sgd_args *args = work->args;
     const br_tensor *buffer = args->momentum != 0 ? work->state[0] : NULL;
-    br__kernels_of(work)->sgd(count, br__element(work->param, from), br__element(work->grad, from),
-                              br__element(buffer, from), args);
+    br__optim_kernels(work)->sgd(count, br__element(work->param, from),
+                                 br__element(work->grad, from), br__element(buffer, from), args);
 }
 
 static const br_sgd_options defaults = { br_sgd_default_fields };

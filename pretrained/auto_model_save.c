@@ -130,7 +130,7 @@ static bool set_dtype(saving *s)
     const char *name = "float32";
     for (int64_t i = s->state->count - 1; i >= 0; i--)
         if (br_is_floating(s->state->items[i].tensor))
-            name = s->state->items[i].tensor->dtype == BR_F64 ? "float64" : "float32";
+            name = br__dtypes[s->state->items[i].tensor->dtype].torch_name;
     bool old = has_key(s, "torch_dtype"), new = has_key(s, "dtype");
     return (!old || set(s, "torch_dtype", json_string(name))) &&
            ((old && !new) || set(s, "dtype", json_string(name)));

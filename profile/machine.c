@@ -57,24 +57,23 @@ static peak_loop widest_loop(br_dtype dtype)
     static const struct {
         br_cpu cpu;
         int bytes; /* of a vector */
-        double (*f32)(int64_t n), (*f64)(int64_t n);
+        double (*by_dtype[BR_DTYPES])(int64_t n);
     } loops[] = {
-        { BR_CPU_AVX512, 64, fma_avx512_f32, fma_avx512_f64 },
-        { BR_CPU_AVX2, 32, fma_avx2_f32, fma_avx2_f64 },
-        { BR_CPU_BASELINE, 16, fma_sse_f32, fma_sse_f64 },
+        { BR_CPU_AVX512, 64, { [BR_F32] = fma_avx512_f32, [BR_F64] = fma_avx512_f64 } },
+        { BR_CPU_AVX2, 32, { [BR_F32] = fma_avx2_f32, [BR_F64] = fma_avx2_f64 } },
+        { BR_CPU_BASELINE, 16, { [BR_F32] = fma_sse_f32, [BR_F64] = fma_sse_f64 } },
     };
     int i = 0;
     while (br__cpu() < loops[i].cpu)
         i++;
     const int lanes = loops[i].bytes / (int)br_dtype_size(dtype);
-    return (peak_loop){ dtype == BR_F32 ? loops[i].f32 : loops[i].f64, 2.0 * CHAINS * lanes };
+    return (peak_loop){ loops[i].by_dtype[dtype], 2.0 * CHAINS * lanes };
 }
 
 /* Returns the loop of the unit that computes large products. */
 static peak_loop choose_loop(br_dtype dtype)
 {
-    const br_matmul_precision precision =
-        dtype == BR_F32 ? br__matmul_precision() : BR_MATMUL_HIGHEST;
+    const br_matmul_precision precision = br__matmul_precision_of(dtype);
     const br_gemm_kernels *bf16 = br__gemm_bf16_kernels(precision);
     return bf16 ? (peak_loop){ bf16->peak_loop, bf16->peak_flops } : widest_loop(dtype);
 }
@@ -213,7 +212,7 @@ bool br_measure_peak(br_dtype dtype, br_peak *peak)
 {
     if (!br__required("measure_peak", "peak", peak))
         return false;
-    if (dtype != BR_F32 && dtype != BR_F64)
+    if (!br__is_floating(dtype))
         return br_fail(BR_ERROR_ARGUMENT, "measure_peak", "dtype is %s, must be f32 or f64",
                        br_dtype_name(dtype));
     int threads = br_get_num_threads();

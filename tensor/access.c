@@ -53,7 +53,7 @@ br_dtype br_dtype_of(const br_tensor *t)
 
 bool br_is_floating(const br_tensor *t)
 {
-    return BR_LIVE("is_floating", t) && (t->dtype == BR_F32 || t->dtype == BR_F64);
+    return BR_LIVE("is_floating", t) && br__is_floating(t->dtype);
 }
 
 bool br_is_contiguous(const br_tensor *t)
@@ -112,21 +112,6 @@ bool *br_data_bool(const br_tensor *t)
     return checked_data("data_bool", t, BR_BOOL);
 }
 
-static double load(const char *p, br_dtype dtype)
-{
-    switch (dtype) {
-    case BR_F32:
-        return (double)*(const float *)p;
-    case BR_F64:
-        return *(const double *)p;
-    case BR_I64:
-        return (double)*(const int64_t *)p;
-    case BR_BOOL:
-        return (double)*(const bool *)p;
-    }
-    return NAN;
-}
-
 static bool one_element(const char *op, const br_tensor *t)
 {
     if (!br__required(op, "t", t))
@@ -139,17 +124,17 @@ static bool one_element(const char *op, const br_tensor *t)
 
 double br_item(const br_tensor *t)
 {
-    return one_element("item", t) ? load(t->data, t->dtype) : NAN;
+    return one_element("item", t) ? br__get(t->dtype, t->data) : NAN;
 }
 
 int64_t br_item_i64(const br_tensor *t)
 {
     if (!one_element("item_i64", t))
         return 0;
-    if (t->dtype == BR_I64)
-        return *(const int64_t *)(const void *)t->data;
-    double value = load(t->data, t->dtype);
-    if (!(value >= -0x1p63 && value < 0x1p63)) {
+    if (!br__is_floating(t->dtype))
+        return br__dtypes[t->dtype].get_integer(t->data);
+    double value = br__get(t->dtype, t->data);
+    if (!br__represents(BR_I64, trunc(value))) {
         br_fail(BR_ERROR_ARGUMENT, "item_i64", "%g cannot be represented as i64", value);
         return 0;
     }
@@ -176,7 +161,7 @@ double br_at(const br_tensor *t, int ndim, const int64_t *index)
         }
         offset += k * t->strides[i];
     }
-    return load(t->data + offset * (int64_t)br_dtype_size(t->dtype), t->dtype);
+    return br__get(t->dtype, t->data + offset * (int64_t)br__dtype_size(t->dtype));
 }
 
 bool br_copy_out(const br_tensor *t, void *out, size_t bytes)

@@ -38,45 +38,8 @@ CONVERT_VECTORS(f64_to_f32, double, float)
 CONVERT_VECTORS(f32_to_bool, float, bool)
 CONVERT_VECTORS(bool_to_f32, uint8_t, float)
 
-/* Converts to i64. A value out of range becomes INT64_MIN, as on x86. */
-static int64_t to_i64(double x)
-{
-    return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
-}
-
-/* Converts elements to doubles, and doubles to elements. */
-#define LOAD(type)                  \
-    for (int64_t i = 0; i < n; i++) \
-        to[i] = (double)*(const type *)(const void *)(from + i * step);
-
-static void load(double *to, int64_t n, const char *from, int64_t step, br_dtype dtype)
-{
-    if (dtype == BR_F32)
-        LOAD(float)
-    else if (dtype == BR_F64)
-        LOAD(double)
-    else if (dtype == BR_I64)
-        LOAD(int64_t)
-    else
-        LOAD(bool)
-}
-
-#define STORE(type, expression)     \
-    for (int64_t i = 0; i < n; i++) \
-        *(type *)(void *)(to + i * step) = expression;
-
-static void store(char *to, int64_t n, const double *from, int64_t step, br_dtype dtype)
-{
-    if (dtype == BR_F64)
-        STORE(double, from[i])
-    else if (dtype == BR_I64)
-        STORE(int64_t, to_i64(from[i]))
-    else
-        STORE(bool, from[i] != 0)
-}
-
-/* Performs all other conversions through doubles. None of them rounds twice: f32 is the only
- * floating-point dtype narrower than double, and conversions to f32 are direct. */
+/* Performs all other conversions through doubles. None of them rounds twice: a conversion to f32
+ * from a dtype that is not exact in f32 is direct. */
 static void convert(int64_t n, char *const *data, const int64_t *s, const void *params)
 {
     enum { PART = 256 };
@@ -84,19 +47,19 @@ static void convert(int64_t n, char *const *data, const int64_t *s, const void *
     double part[PART];
     for (int64_t i = 0; i < n; i += PART) {
         const int64_t count = n - i < PART ? n - i : PART;
-        load(part, count, data[1] + i * s[1], s[1], dtypes[1]);
-        store(data[0] + i * s[0], count, part, s[0], dtypes[0]);
+        br__dtypes[dtypes[1]].load(part, count, data[1] + i * s[1], s[1]);
+        br__dtypes[dtypes[0]].store(data[0] + i * s[0], s[0], part, count);
     }
 }
 
 br_loop br__convert_loop(br_dtype to, br_dtype from)
 {
-    static const br_loop loops[4][4] = {
+    static const br_loop direct[BR_DTYPES][BR_DTYPES] = {
         /* [to][from] */
-        [BR_F32] = { NULL, f64_to_f32, i64_to_f32, bool_to_f32 },
-        [BR_F64] = { f32_to_f64, NULL, convert, convert },
-        [BR_I64] = { convert, convert, NULL, bool_to_i64 },
-        [BR_BOOL] = { f32_to_bool, convert, convert, NULL },
+        [BR_F32] = { [BR_F64] = f64_to_f32, [BR_I64] = i64_to_f32, [BR_BOOL] = bool_to_f32 },
+        [BR_F64] = { [BR_F32] = f32_to_f64 },
+        [BR_I64] = { [BR_BOOL] = bool_to_i64 },
+        [BR_BOOL] = { [BR_F32] = f32_to_bool },
     };
-    return loops[to][from];
+    return direct[to][from] ? direct[to][from] : convert;
 }

@@ -9,24 +9,6 @@ br_tensor *br_empty(int ndim, const int64_t *sizes, br_dtype dtype)
     return br__new("empty", ndim, sizes, dtype);
 }
 
-static void put(void *element, br_dtype dtype, double value)
-{
-    switch (dtype) {
-    case BR_F32:
-        *(float *)element = (float)value;
-        break;
-    case BR_F64:
-        *(double *)element = value;
-        break;
-    case BR_I64:
-        *(int64_t *)element = (int64_t)value;
-        break;
-    case BR_BOOL:
-        *(bool *)element = value != 0;
-        break;
-    }
-}
-
 /* Fills a contiguous tensor: writes one cache line, then copies it, in parts that stay in the
  * cache. */
 static __attribute__((noinline)) br_tensor *fill(br_tensor *t, double value)
@@ -38,7 +20,7 @@ static __attribute__((noinline)) br_tensor *fill(br_tensor *t, double value)
     const size_t size = br__dtype_size(t->dtype), bytes = (size_t)t->numel * size;
     size_t done = 0;
     for (; done < bytes && done < LINE; done += size)
-        put(t->data + done, t->dtype, value);
+        br__put(t->dtype, t->data + done, value);
     for (size_t n; done < bytes; done += n) {
         n = done < PART ? done : PART;
         n = n < bytes - done ? n : bytes - done;
@@ -81,9 +63,9 @@ br_tensor *br_ones(int ndim, const int64_t *sizes, br_dtype dtype)
 /* Fails if an integer tensor cannot hold the value. */
 static bool representable(const char *op, double value, br_dtype dtype)
 {
-    if (dtype != BR_I64 || (value >= -0x1p63 && value < 0x1p63))
+    if (!br__is_kind(dtype, BR_KIND_INTEGER) || br__represents(dtype, trunc(value)))
         return true;
-    br_fail(BR_ERROR_ARGUMENT, op, "%g cannot be represented as i64", value);
+    br_fail(BR_ERROR_ARGUMENT, op, "%g cannot be represented as %s", value, br_dtype_name(dtype));
     return false;
 }
 
@@ -123,11 +105,6 @@ br_tensor *br_scalar(double value, br_dtype dtype)
     return full("scalar", 0, NULL, value, dtype);
 }
 
-static double rounded(double value, br_dtype dtype)
-{
-    return dtype == BR_F32 ? (double)(float)value : value;
-}
-
 /* Computes start + i * step with the rounding of PyTorch's AVX2 kernel on one thread. Elements are
  * computed two vectors at a time: the first element of a vector is rounded to the dtype, and the
  * others are computed from it. Elements that do not fill two vectors are computed one by one. */
@@ -137,8 +114,8 @@ static void fill_range(br_tensor *t, double start, double step)
     const int64_t whole = t->numel / (2 * lanes) * (2 * lanes);
     for (int64_t i = 0; i < t->numel; i++) {
         const int64_t lane = i < whole ? i % lanes : 0;
-        const double first = rounded(fma(step, (double)(i - lane), start), t->dtype);
-        put(t->data + i * size, t->dtype, fma(step, (double)lane, first));
+        const double first = br__rounded(t->dtype, fma(step, (double)(i - lane), start));
+        br__put(t->dtype, t->data + i * size, fma(step, (double)lane, first));
     }
 }
 
@@ -150,11 +127,11 @@ static br_tensor *fill_steps(br_tensor *t, double start, double step)
         return t;
     }
     for (int64_t i = 0; t && i < t->numel; i++) {
-        if (t->dtype == BR_I64)
-            ((int64_t *)(void *)t->data)[i] = (int64_t)start + i * (int64_t)step;
+        char *element = t->data + i * (int64_t)br__dtype_size(t->dtype);
+        if (br__is_kind(t->dtype, BR_KIND_INTEGER))
+            br__dtypes[t->dtype].put_integer(element, (int64_t)start + i * (int64_t)step);
         else
-            put(t->data + i * (int64_t)br__dtype_size(t->dtype), t->dtype,
-                start + (double)i * step);
+            br__put(t->dtype, element, start + (double)i * step);
     }
     return t;
 }
@@ -162,13 +139,15 @@ static br_tensor *fill_steps(br_tensor *t, double start, double step)
 /* Fills n evenly spaced values. The second half is computed from the end, so that the last element
  * is exactly `end`. Each element is rounded once, since PyTorch's kernel fuses the product and the
  * sum. All arithmetic is done in `type`, the dtype's C type. */
-#define DEFINE_FILL_BETWEEN(type, fused)                                        \
-    static void fill_between_##type(type *to, type start, type end, int64_t n)  \
-    {                                                                           \
-        const type step = n > 1 ? (end - start) / (type)(n - 1) : 0;            \
-        for (int64_t i = 0; i < n; i++)                                         \
-            to[i] = i < n / 2 || n == 1 ? fused(step, (type)i, start)           \
-                                        : fused(-step, (type)(n - 1 - i), end); \
+#define DEFINE_FILL_BETWEEN(type, fused)                                              \
+    static void fill_between_##type(void *data, double first, double last, int64_t n) \
+    {                                                                                 \
+        type *to = data;                                                              \
+        const type start = (type)first, end = (type)last;                             \
+        const type step = n > 1 ? (end - start) / (type)(n - 1) : 0;                  \
+        for (int64_t i = 0; i < n; i++)                                               \
+            to[i] = i < n / 2 || n == 1 ? fused(step, (type)i, start)                 \
+                                        : fused(-step, (type)(n - 1 - i), end);       \
     }
 DEFINE_FILL_BETWEEN(float, fmaf)
 DEFINE_FILL_BETWEEN(double, fma)
@@ -201,46 +180,50 @@ br_tensor *br_arange(double start, double end, double step, br_dtype dtype)
                        "start %g, end %g, step %g: all must be finite, and step must be nonzero "
                        "and have the sign of end - start",
                        start, end, step);
-    if (dtype == BR_I64 && !whole_steps(start, end, step))
+    const bool integers = br__is_kind(dtype, BR_KIND_INTEGER);
+    if (integers && !whole_steps(start, end, step))
         return br_fail(BR_ERROR_ARGUMENT, "arange",
                        "start %g, end %g, step %g: for i64, start and step must be integers, and "
                        "no magnitude may exceed 2^62",
                        start, end, step);
-    double n = dtype == BR_I64 ? integer_steps(start, end, step) : ceil((end - start) / step);
+    double n = integers ? integer_steps(start, end, step) : ceil((end - start) / step);
     if (n >= 0x1p62)
         return br_fail(BR_ERROR_ARGUMENT, "arange",
                        "the range has %g elements, must have fewer than 2^62", n);
     return fill_steps(br__new("arange", BR_SHAPE((int64_t)n), dtype), start, step);
 }
 
-/* Fills n evenly spaced integers. Like PyTorch, computes each value in f64 and truncates it; the
- * caller has truncated start and end. */
-static void fill_between_integers(int64_t *to, int64_t start, int64_t end, int64_t n)
+/* Fills n evenly spaced integers. Like PyTorch, computes each value in f64 from the truncated start
+ * and end, and truncates it. */
+static void fill_between_integers(void *data, double first, double last, int64_t n)
 {
-    const double step = n > 1 ? ((double)end - (double)start) / (double)(n - 1) : 0;
+    int64_t *to = data;
+    const double start = trunc(first), end = trunc(last);
+    const double step = n > 1 ? (end - start) / (double)(n - 1) : 0;
     for (int64_t i = 0; i < n; i++)
-        to[i] = i < n / 2 || n == 1 ? (int64_t)fma(step, (double)i, (double)start)
-                                    : (int64_t)fma(-step, (double)(n - 1 - i), (double)end);
+        to[i] = i < n / 2 || n == 1 ? (int64_t)fma(step, (double)i, start)
+                                    : (int64_t)fma(-step, (double)(n - 1 - i), end);
 }
 
 br_tensor *br_linspace(double start, double end, int64_t steps, br_dtype dtype)
 {
+    static void (*const fills[BR_DTYPES])(void *, double, double, int64_t) = {
+        [BR_F32] = fill_between_float,
+        [BR_F64] = fill_between_double,
+        [BR_I64] = fill_between_integers,
+    };
     if (br_failed())
         return NULL;
-    if (dtype != BR_F32 && dtype != BR_F64 && dtype != BR_I64)
+    if (!br__is_dtype(dtype) || !fills[dtype])
         return br_fail(BR_ERROR_DTYPE, "linspace", "dtype is %s, must be f32, f64 or i64",
                        br_dtype_name(dtype));
-    if (dtype == BR_I64 && !(fabs(start) <= 0x1p62 && fabs(end) <= 0x1p62))
+    if (!br__is_floating(dtype) && !(fabs(start) <= 0x1p62 && fabs(end) <= 0x1p62))
         return br_fail(BR_ERROR_ARGUMENT, "linspace",
                        "start is %g and end is %g: for i64, their magnitudes must be at most 2^62",
                        start, end);
     br_tensor *t = br__new("linspace", BR_SHAPE(steps), dtype);
-    if (t && dtype == BR_F32)
-        fill_between_float((float *)(void *)t->data, (float)start, (float)end, steps);
-    else if (t && dtype == BR_I64)
-        fill_between_integers((int64_t *)(void *)t->data, (int64_t)start, (int64_t)end, steps);
-    else if (t)
-        fill_between_double((double *)(void *)t->data, start, end, steps);
+    if (t)
+        fills[dtype](t->data, start, end, steps);
     return t;
 }
 
@@ -252,7 +235,7 @@ br_tensor *br_eye(int64_t n, int64_t m, br_dtype dtype)
     memset(t->data, 0, t->storage->bytes);
     const int64_t size = (int64_t)br_dtype_size(dtype);
     for (int64_t i = 0; i < n && i < m; i++)
-        put(t->data + i * (m + 1) * size, dtype, 1);
+        br__put(dtype, t->data + i * (m + 1) * size, 1);
     return t;
 }
 
@@ -268,7 +251,7 @@ static br_tensor *from_data(const char *op, int ndim, const int64_t *sizes, br_d
     br_tensor *t = br__new(op, ndim, sizes, dtype);
     if (t && numel > 0)
         memcpy(t->data, values, t->storage->bytes);
-    for (int64_t i = 0; t && dtype == BR_BOOL && i < numel; i++)
+    for (int64_t i = 0; t && br__is_kind(dtype, BR_KIND_BOOL) && i < numel; i++)
         t->data[i] = t->data[i] != 0;
     return t;
 }

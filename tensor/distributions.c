@@ -78,8 +78,10 @@ static void unit_f64(double *out, int n)
     }
 }
 
-void br__fill_uniform_f32(float *out, int64_t n, float low, float high)
+static void fill_uniform_f32(void *data, int64_t n, double first, double last)
 {
+    float *out = data;
+    const float low = (float)first, high = (float)last;
     bool unit = low == 0 && high == 1, fast = have_fma();
     while (n > 0) {
         int count = n < CHUNK ? (int)n : CHUNK;
@@ -91,8 +93,9 @@ void br__fill_uniform_f32(float *out, int64_t n, float low, float high)
     }
 }
 
-void br__fill_uniform_f64(double *out, int64_t n, double low, double high)
+static void fill_uniform_f64(void *data, int64_t n, double low, double high)
 {
+    double *out = data;
     bool unit = low == 0 && high == 1, fast = have_fma();
     while (n > 0) {
         int count = n < CHUNK / 2 ? (int)n : CHUNK / 2;
@@ -224,13 +227,14 @@ FMA_BUILD static void box_muller_f32_fma(float *x, int64_t n, float mean, float 
     box_muller_f32(x, n, mean, std);
 }
 
-void br__box_muller_f32(float *x, int64_t n, float mean, float std)
+static void make_normal_f32(void *x, int64_t n, double mean, double std)
 {
-    (have_fma() ? box_muller_f32_fma : box_muller_f32)(x, n, mean, std);
+    (have_fma() ? box_muller_f32_fma : box_muller_f32)(x, n, (float)mean, (float)std);
 }
 
-void br__box_muller_f64(double *x, int64_t n, double mean, double std)
+static void make_normal_f64(void *data, int64_t n, double mean, double std)
 {
+    double *x = data;
     for (int64_t i = 0; i < n; i += 16, x += 16) {
         for (int j = 0; j < 8; j++) {
             double radius = sqrt(-2.0 * log(1.0 - x[j])), angle = 2.0 * M_PI * x[j + 8];
@@ -239,3 +243,8 @@ void br__box_muller_f64(double *x, int64_t n, double mean, double std)
         }
     }
 }
+
+const br_distribution_loops br__distribution_loops[BR_DTYPES] = {
+    [BR_F32] = { fill_uniform_f32, make_normal_f32 },
+    [BR_F64] = { fill_uniform_f64, make_normal_f64 },
+};

@@ -351,7 +351,7 @@ bool br__check_sizes(const char *op, int ndim, const int64_t *sizes, br_dtype dt
         br_fail(BR_ERROR_ARGUMENT, op, "sizes is NULL, but ndim is %d", ndim);
         return false;
     }
-    if (dtype < BR_F32 || dtype > BR_BOOL) {
+    if (!br__is_dtype(dtype)) {
         br_fail(BR_ERROR_DTYPE, op, "%d is not a dtype", (int)dtype);
         return false;
     }

@@ -64,21 +64,16 @@ typedef struct printer {
 /* The longest text is an f64 with an exponent, or the smallest i64. */
 typedef char element_text[32];
 
-static double load_floating(const br_tensor *t, const char *element)
-{
-    return t->dtype == BR_F32 ? (double)*(const float *)(const void *)element
-                              : *(const double *)(const void *)element;
-}
-
 /* Writes the element without padding and returns the length. */
 static int write_element(const printer *p, const char *element, element_text buffer)
 {
     size_t size = sizeof(element_text);
-    if (p->t->dtype == BR_BOOL)
-        return snprintf(buffer, size, *(const bool *)element ? "True" : "False");
-    if (p->t->dtype == BR_I64)
-        return snprintf(buffer, size, "%" PRId64, *(const int64_t *)(const void *)element);
-    double value = load_floating(p->t, element);
+    const br_dtype_info *info = &br__dtypes[p->t->dtype];
+    if (info->kind == BR_KIND_BOOL)
+        return snprintf(buffer, size, info->get_integer(element) ? "True" : "False");
+    if (info->kind == BR_KIND_INTEGER)
+        return snprintf(buffer, size, "%" PRId64, info->get_integer(element));
+    double value = br__get(p->t->dtype, element);
     if (isnan(value)) /* the C library would print its sign */
         return snprintf(buffer, size, "nan");
     if (isinf(value))
@@ -114,7 +109,7 @@ static void visit_shown(printer *p, int dim, const char *data,
 
 static void survey(printer *p, const char *element)
 {
-    double value = load_floating(p->t, element);
+    double value = br__get(p->t->dtype, element);
     if (!isfinite(value) || value == 0)
         return;
     p->integral &= value == ceil(value);
@@ -125,7 +120,7 @@ static void survey(printer *p, const char *element)
 static void measure(printer *p, const char *element)
 {
     if (br_is_floating(p->t)) {
-        double value = load_floating(p->t, element);
+        double value = br__get(p->t->dtype, element);
         if (!isfinite(value) || value == 0)
             return;
     }
@@ -219,7 +214,8 @@ static void append_suffixes(printer *p)
         size[strlen(size) - 1] = ')';
         append_suffix(&p->out, size);
     }
-    if (t->dtype == BR_F64 || (t->numel == 0 && t->dtype != BR_F32)) {
+    const br_dtype_kind shown = t->numel > 0 ? br__dtypes[t->dtype].kind : BR_KIND_FLOATING;
+    if (t->dtype != br__default_dtype(shown)) {
         char dtype[16];
         snprintf(dtype, sizeof dtype, "dtype=%s", br_dtype_name(t->dtype));
         append_suffix(&p->out, dtype);

@@ -6,7 +6,6 @@
  * sequentially; the Box-Muller transform of large tensors runs on several threads. */
 #include "tensor/random_internal.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 
@@ -85,17 +84,14 @@ static br_tensor *fill_in_order(const char *op, br_tensor *t, filler fill, doubl
 
 static void fill_uniform(char *out, int64_t n, br_dtype dtype, double low, double high)
 {
-    if (dtype == BR_F32)
-        br__fill_uniform_f32((float *)(void *)out, n, (float)low, (float)high);
-    else
-        br__fill_uniform_f64((double *)(void *)out, n, low, high);
+    br__distribution_loops[dtype].fill_uniform(out, n, low, high);
 }
 
 bool br__uniform_possible(const br_tensor *t, double low, double high)
 {
     if (!br__floating("uniform_", "t", t) || !writable("uniform_", t))
         return false;
-    double max_value = t->dtype == BR_F32 ? (double)FLT_MAX : DBL_MAX;
+    double max_value = br__largest(t->dtype);
     if (low <= high && high - low <= max_value && fabs(low) <= max_value && fabs(high) <= max_value)
         return true;
     br_fail(BR_ERROR_ARGUMENT, "uniform_",
@@ -122,10 +118,7 @@ static void fill_normal_singly(char *out, int64_t n, br_dtype dtype, double mean
 {
     for (int64_t i = 0; i < n; i++) {
         double value = fma(br__random_normal(), std, mean);
-        if (dtype == BR_F32)
-            ((float *)(void *)out)[i] = (float)value;
-        else
-            ((double *)(void *)out)[i] = value;
+        br__put(dtype, out + i * (int64_t)br__dtype_size(dtype), value);
     }
 }
 
@@ -136,20 +129,13 @@ typedef struct normal_task {
     double mean, std;
 } normal_task;
 
-static void make_normal(char *x, int64_t n, br_dtype dtype, double mean, double std)
-{
-    if (dtype == BR_F32)
-        br__box_muller_f32((float *)(void *)x, n, (float)mean, (float)std);
-    else
-        br__box_muller_f64((double *)(void *)x, n, mean, std);
-}
-
 static void run_normal_task(void *context, int64_t i)
 {
     const normal_task *task = context;
     int64_t from = i * BR_GRAIN, left = task->n - from;
-    make_normal(task->out + (size_t)from * br_dtype_size(task->dtype),
-                left < BR_GRAIN ? left : BR_GRAIN, task->dtype, task->mean, task->std);
+    br__distribution_loops[task->dtype].make_normal(
+        task->out + (size_t)from * br__dtype_size(task->dtype), left < BR_GRAIN ? left : BR_GRAIN,
+        task->mean, task->std);
 }
 
 /* Generates uniform numbers first and transforms them in blocks of 16. If the size is not a
@@ -162,7 +148,7 @@ static void fill_normal_blocks(char *out, int64_t n, br_dtype dtype, double mean
     if (n % BLOCK != 0) {
         char *last = out + (size_t)(n - BLOCK) * br_dtype_size(dtype);
         fill_uniform(last, BLOCK, dtype, 0, 1);
-        make_normal(last, BLOCK, dtype, mean, std);
+        br__distribution_loops[dtype].make_normal(last, BLOCK, mean, std);
     }
 }
 
@@ -190,7 +176,7 @@ br_tensor *br__normal_(br_tensor *t, double mean, double std)
 
 static br_tensor *new_floating(const char *op, int ndim, const int64_t *sizes, br_dtype dtype)
 {
-    if (!br_failed() && dtype != BR_F32 && dtype != BR_F64)
+    if (!br_failed() && !br__is_floating(dtype))
         return br_fail(BR_ERROR_DTYPE, op, "dtype is %s, must be f32 or f64", br_dtype_name(dtype));
     return br__new(op, ndim, sizes, dtype);
 }

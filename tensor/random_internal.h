@@ -45,13 +45,17 @@ void br__permute(int64_t *out, int64_t n);
  * bernoulli_(p) for n elements. Each word holds 64 of them, the lowest bit first; bits after the
  * n-th are 0. */
 void br__fill_bernoulli(uint64_t *bits, int64_t n, double p);
-/* Generate uniform numbers on [low, high), in array order. */
-void br__fill_uniform_f32(float *out, int64_t n, float low, float high);
-void br__fill_uniform_f64(double *out, int64_t n, double low, double high);
-/* Convert uniform numbers on [0, 1) to normal ones by the Box-Muller transform, 16 at a time: the
- * first 8 give radii, the others angles. n must be a multiple of 16. */
-void br__box_muller_f32(float *x, int64_t n, float mean, float std);
-void br__box_muller_f64(double *x, int64_t n, double mean, double std);
+
+/* Loops over n contiguous elements of a floating-point dtype. */
+typedef struct br_distribution_loops {
+    /* Generates uniform numbers on [low, high), in array order. */
+    void (*fill_uniform)(void *out, int64_t n, double low, double high);
+    /* Converts uniform numbers on [0, 1) to normal ones by the Box-Muller transform, 16 at a time:
+     * the first 8 give radii, the others angles. n must be a multiple of 16. */
+    void (*make_normal)(void *x, int64_t n, double mean, double std);
+} br_distribution_loops;
+
+extern const br_distribution_loops br__distribution_loops[BR_DTYPES];
 
 /* Fill t with random numbers in memory order, without checks or recording by autograd. The caller
  * increments t's version. br__uniform_possible() and br__normal_possible() only check the

@@ -2,6 +2,8 @@
 #ifndef BR_TENSOR_STORAGE_H
 #define BR_TENSOR_STORAGE_H
 
+#include "tensor/dtype.h"
+
 #include <brasa/tensor.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -129,13 +131,12 @@ static inline bool br__same_shape(const br_tensor *a, const br_tensor *b)
     return a && b && a->ndim == b->ndim &&
            memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes) == 0;
 }
-static inline size_t br__dtype_size(br_dtype dtype)
+/* Returns the address of element `from` of a contiguous tensor, or NULL if t is NULL. */
+static inline void *br__element(const br_tensor *t, int64_t from)
 {
-    static const unsigned char sizes[] = { [BR_F32] = sizeof(float),
-                                           [BR_F64] = sizeof(double),
-                                           [BR_I64] = sizeof(int64_t),
-                                           [BR_BOOL] = sizeof(bool) };
-    return sizes[dtype];
+    if (!t)
+        return NULL;
+    return t->data + from * (int64_t)br__dtype_size(t->dtype);
 }
 
 #endif

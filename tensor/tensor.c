@@ -10,24 +10,6 @@ const char *br_version(void)
 #undef TEXT
 }
 
-static bool is_dtype(br_dtype dtype)
-{
-    return dtype >= BR_F32 && dtype <= BR_BOOL;
-}
-
-size_t br_dtype_size(br_dtype dtype)
-{
-    return is_dtype(dtype) ? br__dtype_size(dtype) : 0;
-}
-
-const char *br_dtype_name(br_dtype dtype)
-{
-    static const char *const names[] = {
-        [BR_F32] = "f32", [BR_F64] = "f64", [BR_I64] = "i64", [BR_BOOL] = "bool"
-    };
-    return is_dtype(dtype) ? names[dtype] : "(invalid dtype)";
-}
-
 /* ---- Lifetime -------------------------------------------------------------------------------- */
 
 void br__default_strides(int ndim, const int64_t *sizes, int64_t *strides)

@@ -143,7 +143,7 @@ br_tensor *case_input(const op_case *c, int i, const letter_sizes *letters, br_d
         t = br_mul_scalar(br_sub_scalar(t, (double)(br_numel(t) / 2) - 0.5), 0.1);
         break;
     }
-    if (case_is_real(c, i) && dtype != BR_F64)
+    if (case_is_real(c, i) && dtype != br_dtype_of(t))
         t = dtype == BR_I64    ? br_to(br_mul_scalar(t, 3), BR_I64)
             : dtype == BR_BOOL ? br_gt_scalar(t, 0)
                                : br_to(t, dtype);

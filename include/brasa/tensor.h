@@ -26,6 +26,7 @@
 #    define BR_PRINTF(fmt, args)
 #endif
 
+#include <brasa/tensor/dtype.h>
 #include <brasa/tensor/lists.h>
 #include <brasa/tensor/options.h>
 
@@ -47,14 +48,6 @@ BR_API const char *br_version(void);
 
 typedef struct br_tensor br_tensor;
 typedef struct br_scope br_scope;
-
-/* Element types. Operations on several tensors require equal dtypes; br_to() converts. */
-typedef enum br_dtype {
-    BR_F32,  /* float */
-    BR_F64,  /* double */
-    BR_I64,  /* int64_t */
-    BR_BOOL, /* one byte, 0 or 1 */
-} br_dtype;
 
 enum { BR_MAX_DIMS = 8 };
 

@@ -222,7 +222,7 @@ static br_attention attention_of(const tensors *t, const settings *s)
 {
     const br_tensor *query = t->saved[QUERY], *value = t->saved[VALUE], *mask = t->saved[MASK];
     const br_tensor *bits = t->saved[BITS];
-    br_attention a = { .is_double = query->dtype == BR_F64 };
+    br_attention a = { .dtype = query->dtype };
     a.head = (br_attention_work){ .queries = query->sizes[query->ndim - 2],
                                   .keys = value->sizes[value->ndim - 2],
                                   .width = query->sizes[query->ndim - 1],
@@ -307,7 +307,7 @@ static br_tensor *dropout_factors(const settings *s, const br_tensor *bits, cons
     if (!dense)
         return NULL;
     const br_dropout_work d = { (const void *)bits->data, s->dropout_scale };
-    br__kernels(scores->dtype == BR_F64)->dropout(scores->numel, &d, factors->data, dense->data);
+    br__kernels_of(scores->dtype)->dropout(scores->numel, &d, factors->data, dense->data);
     return dense;
 }
 

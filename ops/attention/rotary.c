@@ -74,8 +74,7 @@ br_tensor *br_f_rotary_embedding(br_tensor *x, br_tensor *cos, br_tensor *sin, b
         return NULL;
     br_tensor to = pair_window(y, interleaved), from = pair_window(x, interleaved);
     const int64_t seconds[] = { to_second(y, interleaved), to_second(x, interleaved) };
-    br__for_each(4, (const br_tensor *[]){ &to, &from, cos, sin },
-                 x->dtype == BR_F64 ? br__rotate_f64 : br__rotate_f32, seconds);
+    br__for_each(4, (const br_tensor *[]){ &to, &from, cos, sin }, br__rotate[x->dtype], seconds);
     br_node *node =
         br_record(&rotary_op, y, BR_INPUTS(x, cos, sin), &interleaved, sizeof interleaved);
     if (br_needs_input_grad(node, 1) || br_needs_input_grad(node, 2))

@@ -8,6 +8,9 @@
  * way, once for each remainder modulo the stride. */
 #include "ops/conv/convolution_internal.h"
 #include "ops/kernels/gemm/gemm.h"
+#include "ops/kernels/hints.h"
+
+#include <string.h>
 
 /* ---- Sums over taps -------------------------------------------------------------------------- */
 
@@ -30,10 +33,9 @@ static void pad_task(void *context, int64_t i)
     const sums *s = context;
     const int64_t size = (int64_t)br__dtype_size(s->from->dtype);
     const int64_t plane = s->padding.size[0] * s->padding.size[1];
-    (s->from->dtype == BR_F64 ? br__pad_f64 : br__pad_f32)(
-        &s->padding, true,
-        s->from->data + (s->item * s->groups * s->in_channels + i) * plane * size,
-        s->copy + i * s->plane * size);
+    br__pad((size_t)size, &s->padding, true,
+            s->from->data + (s->item * s->groups * s->in_channels + i) * plane * size,
+            s->copy + i * s->plane * size);
 }
 
 /* list_rows() lists the offset of each channel and tap of a group in the padded copy.
@@ -81,7 +83,7 @@ static void sum_taps(const sums *s, const br_axis *a, const char *weight)
         int64_t *rows = (int64_t *)lists->data;
         list_rows(s, a, rows);
         list_columns(s, a, rows + k, rows + k + n);
-        br__gemm(&(br_gemm){ .is_double = s->to->dtype == BR_F64,
+        br__gemm(&(br_gemm){ .dtype = s->to->dtype,
                              .m = s->out_channels,
                              .n = n,
                              .k = k,
@@ -131,7 +133,7 @@ static void for_each_part(sums *s, void (*work)(const sums *s))
 static void plain_product(const br_convolution *g, br_gemm m, const br_tensor *b,
                           const br_tensor *c)
 {
-    m.is_double = b->dtype == BR_F64;
+    m.dtype = b->dtype;
     m.n = m.b_row = m.c_row = br__conv_positions(g);
     m.b_col = 1;
     m.batch_ndim = 2;
@@ -209,36 +211,33 @@ typedef struct tap_order {
 
 /* Copies one output's weight [channels, taps] to its row of channels in each tap's matrix, a few
  * channels at a time, so that their taps stay in the L1 cache. */
-#define SORT(type, suffix)                                                                     \
-    static void sort_##suffix(const tap_order *o, int64_t channels, const type *restrict from, \
-                              type *restrict to, int64_t matrix)                               \
-    {                                                                                          \
-        enum { CHANNEL_BLOCK = 16 };                                                           \
-        const int64_t taps = br__conv_taps(o->g);                                              \
-        for (int64_t first = 0; first < channels; first += CHANNEL_BLOCK) {                    \
-            const int64_t end =                                                                \
-                channels - first < CHANNEL_BLOCK ? channels : first + CHANNEL_BLOCK;           \
-            for (int64_t t = 0; t < taps; t++)                                                 \
-                for (int64_t c = first; c < end; c++)                                          \
-                    to[o->order[t] * matrix + c] = from[c * taps + t];                         \
-        }                                                                                      \
+ALWAYS_INLINE void sort_channels(size_t size, const tap_order *o, int64_t channels,
+                                 const char *restrict from, char *restrict to, int64_t matrix)
+{
+    enum { CHANNEL_BLOCK = 16 };
+    const int64_t taps = br__conv_taps(o->g), step = (int64_t)size;
+    for (int64_t first = 0; first < channels; first += CHANNEL_BLOCK) {
+        const int64_t end = channels - first < CHANNEL_BLOCK ? channels : first + CHANNEL_BLOCK;
+        for (int64_t t = 0; t < taps; t++)
+            for (int64_t c = first; c < end; c++)
+                memcpy(to + (o->order[t] * matrix + c) * step, from + (c * taps + t) * step, size);
     }
-SORT(float, f32)
-SORT(double, f64)
+}
 
 static void sort_task(void *context, int64_t i)
 {
     const tap_order *o = context;
     const br_convolution *g = o->g;
+    const int64_t size = (int64_t)br__dtype_size(o->to->dtype);
     const int64_t channels = g->channels / g->groups, outputs = g->outputs / g->groups;
-    const int64_t from = i * br__conv_fan_in(g), matrix = outputs * channels;
-    const int64_t to = i / outputs * br__conv_taps(g) * matrix + i % outputs * channels;
-    if (o->to->dtype == BR_F64)
-        sort_f64(o, channels, (const double *)o->from->data + from, (double *)o->to->data + to,
-                 matrix);
+    const int64_t matrix = outputs * channels;
+    const char *from = o->from->data + i * br__conv_fan_in(g) * size;
+    char *to =
+        o->to->data + (i / outputs * br__conv_taps(g) * matrix + i % outputs * channels) * size;
+    if (size == 4)
+        sort_channels(4, o, channels, from, to, matrix);
     else
-        sort_f32(o, channels, (const float *)o->from->data + from, (float *)o->to->data + to,
-                 matrix);
+        sort_channels(8, o, channels, from, to, matrix);
 }
 
 /* Returns the weight as [groups, taps, outputs, channels], with the taps of each phase

@@ -4,6 +4,9 @@
  * panels are packed by whole vectors. */
 #include "ops/conv/convolution_internal.h"
 #include "ops/kernels/gemm/gemm.h"
+#include "ops/kernels/hints.h"
+
+#include <string.h>
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -78,7 +81,7 @@ static void weight_part(const weight_work *w)
     copy_items(w);
     if (w->rows)
         copy_rows(w);
-    br_gemm m = { .is_double = w->x->dtype == BR_F64,
+    br_gemm m = { .dtype = w->x->dtype,
                   .m = outputs,
                   .n = br__conv_fan_in(g),
                   .k = w->items * br__conv_positions(g),
@@ -115,7 +118,7 @@ static void multiply_items(const br_convolution *g, const br_tensor *x, const br
 {
     const int64_t channels = g->channels / g->groups, outputs = g->outputs / g->groups;
     const int64_t k = br__conv_positions(g), size = (int64_t)br__dtype_size(x->dtype);
-    br_gemm m = { .is_double = x->dtype == BR_F64,
+    br_gemm m = { .dtype = x->dtype,
                   .m = outputs,
                   .n = channels,
                   .k = k,
@@ -172,28 +175,28 @@ typedef struct transposition {
 
 /* Transposes one output's sums [taps, channels] to its weight [channels, taps], a few channels at a
  * time, so that their taps stay in the L1 cache. */
-#define DEFINE_TRANSPOSE(type, suffix)                                                 \
-    static void turn_##suffix(const br_convolution *g, const void *sums, void *weight) \
-    {                                                                                  \
-        enum { CHANNEL_BLOCK = 16 };                                                   \
-        const int64_t taps = br__conv_taps(g), channels = g->channels / g->groups;     \
-        const type *from = sums;                                                       \
-        type *restrict to = weight;                                                    \
-        for (int64_t first = 0; first < channels; first += CHANNEL_BLOCK) {            \
-            const int64_t end = min64(channels, first + CHANNEL_BLOCK);                \
-            for (int64_t t = 0; t < taps; t++)                                         \
-                for (int64_t c = first; c < end; c++)                                  \
-                    to[c * taps + t] = from[t * channels + c];                         \
-        }                                                                              \
+ALWAYS_INLINE void turn(size_t size, const br_convolution *g, const char *restrict from,
+                        char *restrict to)
+{
+    enum { CHANNEL_BLOCK = 16 };
+    const int64_t taps = br__conv_taps(g), channels = g->channels / g->groups, step = (int64_t)size;
+    for (int64_t first = 0; first < channels; first += CHANNEL_BLOCK) {
+        const int64_t end = min64(channels, first + CHANNEL_BLOCK);
+        for (int64_t t = 0; t < taps; t++)
+            for (int64_t c = first; c < end; c++)
+                memcpy(to + (c * taps + t) * step, from + (t * channels + c) * step, size);
     }
-DEFINE_TRANSPOSE(float, f32)
-DEFINE_TRANSPOSE(double, f64)
+}
 
 static void transpose_task(void *context, int64_t i)
 {
     const transposition *t = context;
-    const int64_t at = i * br__conv_fan_in(t->g) * (int64_t)br__dtype_size(t->to->dtype);
-    (t->to->dtype == BR_F64 ? turn_f64 : turn_f32)(t->g, t->from->data + at, t->to->data + at);
+    const int64_t size = (int64_t)br__dtype_size(t->to->dtype),
+                  at = i * br__conv_fan_in(t->g) * size;
+    if (size == 4)
+        turn(4, t->g, t->from->data + at, t->to->data + at);
+    else
+        turn(8, t->g, t->from->data + at, t->to->data + at);
 }
 
 void br__sum_weight(const br_convolution *g, const br_tensor *x, const br_tensor *weight,

@@ -42,8 +42,7 @@ static char *plane_of(const br_tensor *t, int64_t i)
 static char *padded_plane(const job *j, int64_t share, bool clear, int64_t i)
 {
     char *to = j->scratch + share * j->scratch_bytes;
-    (j->from->dtype == BR_F64 ? br__pad_f64 : br__pad_f32)(&j->padding, clear, plane_of(j->from, i),
-                                                           to);
+    br__pad(br__dtype_size(j->from->dtype), &j->padding, clear, plane_of(j->from, i), to);
     return to;
 }
 

@@ -67,22 +67,23 @@ typedef struct job {
     char *plane, *out; /* of the first plane */
     int64_t *indices;  /* for max pooling */
     int64_t planes, per_task;
-    bool is_double, back;
+    br_dtype dtype;
+    bool back;
 } job;
 
 static void run_plane(const job *j, int64_t i)
 {
-    int64_t size = j->is_double ? sizeof(double) : sizeof(float);
+    const br_pool_kernels *kernels = &br__pool_kernels[j->dtype];
+    int64_t size = (int64_t)br__dtype_size(j->dtype);
     int64_t outputs = j->pool.out[0] * j->pool.out[1];
     char *plane = j->plane + i * j->pool.size[0] * j->pool.size[1] * size;
     char *out = j->out + i * outputs * size;
     if (j->s->max)
-        (j->is_double ? br__max_pool_f64 : br__max_pool_f32)(&j->pool, plane, out,
-                                                             j->indices + i * outputs);
+        kernels->max(&j->pool, plane, out, j->indices + i * outputs);
     else if (j->back)
-        (j->is_double ? br__avg_pool_back_f64 : br__avg_pool_back_f32)(&j->pool, out, plane);
+        kernels->average_back(&j->pool, out, plane);
     else
-        (j->is_double ? br__avg_pool_f64 : br__avg_pool_f32)(&j->pool, plane, out);
+        kernels->average(&j->pool, plane, out);
 }
 
 static void run_task(void *context, int64_t task)
@@ -116,7 +117,7 @@ static void run(const settings *s, const br_tensor *x, const br_tensor *y, const
               .indices = indices ? (int64_t *)(void *)indices->data : NULL,
               .planes = y->numel / outputs,
               .per_task = BR_GRAIN / (area + outputs) + 1,
-              .is_double = x->dtype == BR_F64,
+              .dtype = x->dtype,
               .back = back };
     BR_TRAFFIC(x, y, indices);
     br__parallel((j.planes + j.per_task - 1) / j.per_task, run_task, &j);

@@ -62,7 +62,7 @@ static void add_up(const br_tensor *x, const br_tensor *y, const br_tensor *inde
 {
     br_tensor to = br__line(x), from = chosen_window(y, index, c, to.ndim, to.sizes);
     br_tensor by = index_window(index, c, &from);
-    br__scatter(&to, &from, &by, c->dim, c->skip, br__scatter_loops_of(x->dtype)->add);
+    br__scatter(&to, &from, &by, c->dim, c->skip, br__scatter_loops[x->dtype].add);
 }
 
 static void lookup_backward(br_node *node, br_tensor *dy, br_tensor **dx)

@@ -29,11 +29,8 @@ const char *br__position(const br_tensor *t, int64_t i);
  * treat it as 1-d. */
 br_tensor br__line(const br_tensor *t);
 
-/* Returns the loops for br__scatter() that add, multiply and compare elements of a dtype. */
-const br_scatter_loops *br__scatter_loops_of(br_dtype dtype);
-
 /* Combines y into x at the indexed positions, with a loop from br__scatter_loop() or
- * br__scatter_loops_of(). The headers have the same number of dimensions. x may have larger sizes
+ * br__scatter_loops. The headers have the same number of dimensions. x may have larger sizes
  * than y and the index, and any size along `dim`. Elements are processed in the index's order along
  * `dim`; indices equal to `skip` are ignored. */
 void br__scatter(const br_tensor *x, const br_tensor *y, const br_tensor *index, int dim,

@@ -61,7 +61,7 @@ static bool check(const kind *k, request *r)
 
 static br_loop loop_of(const kind *k, br_dtype dtype)
 {
-    return k->adds ? br__scatter_loops_of(dtype)->add : br__scatter_loop(br_dtype_size(dtype));
+    return k->adds ? br__scatter_loops[dtype].add : br__scatter_loop(br_dtype_size(dtype));
 }
 
 /* Applies the request to `target`, which shares no memory with index and source. */
@@ -155,7 +155,7 @@ br_tensor *br__last_of_equal(br_tensor *chosen, int64_t dim, br_tensor *index, i
     br_tensor *last = br_full(ndim, sizes, -1, BR_I64);
     if (own && last) {
         br_tensor to = br__line(last), from = br__line(own), by = br__line(index);
-        br__scatter(&to, &from, &by, (int)dim, -1, br__scatter_loops_of(BR_I64)->max);
+        br__scatter(&to, &from, &by, (int)dim, -1, br__scatter_loops[BR_I64].max);
     }
     last = br_eq(br_gather(last, dim, index), own);
     return br__composed(scope, chosen ? br_logical_and(chosen, last) : last);

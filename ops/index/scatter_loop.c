@@ -44,13 +44,6 @@ static void run(scatter_job *job, int64_t numel)
     br__parallel((n + job->piece - 1) / job->piece, scatter_piece, job);
 }
 
-const br_scatter_loops *br__scatter_loops_of(br_dtype dtype)
-{
-    static const br_scatter_loops *const loops[] = { &br__scatter_f32, &br__scatter_f64,
-                                                     &br__scatter_i64, &br__scatter_bool };
-    return loops[dtype];
-}
-
 void br__scatter(const br_tensor *x, const br_tensor *y, const br_tensor *index, int dim,
                  int64_t skip, br_loop combine)
 {

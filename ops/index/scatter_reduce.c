@@ -44,7 +44,7 @@ enum { X, SRC, Y, INDEX };
 
 static br_loop loop_of(br_dtype dtype, br_scatter_reduction reduce)
 {
-    const br_scatter_loops *loops = br__scatter_loops_of(dtype);
+    const br_scatter_loops *loops = &br__scatter_loops[dtype];
     return reduce == BR_SCATTER_PROD   ? loops->mul
            : reduce == BR_SCATTER_AMAX ? loops->max
                                        : loops->min;
@@ -131,7 +131,7 @@ static void product_gradient(br_node *node, br_tensor *dy, br_tensor **dx, const
     if (br_failed())
         return;
     br_dtype dtype = x->dtype;
-    if (dtype == BR_F32 && !products_fit(x, index, src, p)) {
+    if (br__is_narrow(dtype) && !products_fit(x, index, src, p)) {
         x = br_to(x, BR_F64);
         src = br_to(src, BR_F64);
         dy = br_to(dy, BR_F64);

@@ -7,13 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Declares the tables of an instruction set, for f32 and f64. */
+/* Declares the tables of an instruction set. */
 #define TABLES(isa)                                                           \
     extern const br_kernels br__kernels_##isa##_f32, br__kernels_##isa##_f64; \
     extern const br_gemm_kernels br__gemm_##isa##_f32, br__gemm_##isa##_f64;
-#define TABLES_OF(isa)                                                 \
-    .kernels = { &br__kernels_##isa##_f32, &br__kernels_##isa##_f64 }, \
-    .gemm = { &br__gemm_##isa##_f32, &br__gemm_##isa##_f64 }
+#define TABLES_OF(isa)                                \
+    .kernels = { [BR_F32] = &br__kernels_##isa##_f32, \
+                 [BR_F64] = &br__kernels_##isa##_f64, \
+                 [BR_I64] = &br__kernels_i64,         \
+                 [BR_BOOL] = &br__kernels_bool },     \
+    .gemm = { [BR_F32] = &br__gemm_##isa##_f32, [BR_F64] = &br__gemm_##isa##_f64 }
 
 #ifdef __x86_64__
 TABLES(avx512)
@@ -22,13 +25,14 @@ extern const br_gemm_kernels br__gemm_amx, br__gemm_amx_high, br__gemm_avx512_bf
 extern const br_attention_kernels br__attention_avx512_bf16;
 #endif
 TABLES(baseline)
+extern const br_kernels br__kernels_i64, br__kernels_bool;
 
 /* The capabilities, best first. Each includes those after it. */
 static const struct variant {
     const char *name;
-    br_cpu cpu;                     /* the level of the processor that it needs */
-    const br_kernels *kernels[2];   /* for f32 and f64 */
-    const br_gemm_kernels *gemm[2]; /* likewise */
+    br_cpu cpu; /* the level of the processor that it needs */
+    const br_kernels *kernels[BR_DTYPES];
+    const br_gemm_kernels *gemm[BR_DTYPES];
     const br_gemm_kernels *bf16[BR_MATMUL_PRECISIONS]; /* NULL: no unit is faster than f32 */
     const br_attention_kernels *attention;             /* for "medium", or NULL */
     bool (*is_permitted)(void); /* asks for permission to use `bf16`, or NULL */
@@ -124,14 +128,14 @@ static const struct variant *chosen_variant(void)
     return __builtin_expect(variant < 0, 0) ? first_variant() : &variants[variant];
 }
 
-const br_kernels *br__kernels(bool is_double)
+const br_kernels *br__kernels_of(br_dtype dtype)
 {
-    return chosen_variant()->kernels[is_double];
+    return chosen_variant()->kernels[dtype];
 }
 
-const br_gemm_kernels *br__gemm_kernels(bool is_double)
+const br_gemm_kernels *br__gemm_kernels_of(br_dtype dtype)
 {
-    return chosen_variant()->gemm[is_double];
+    return chosen_variant()->gemm[dtype];
 }
 
 static _Atomic(const br_gemm_kernels *) forced_bf16[BR_MATMUL_PRECISIONS];
@@ -161,7 +165,7 @@ void br__force_bf16_kernels(const br_gemm_kernels *medium, const br_gemm_kernels
 
 const char *br_get_cpu_capability(void)
 {
-    return br__kernels(false)->name;
+    return br__kernels_of(BR_F32)->name;
 }
 
 bool br__force_kernels(const char *name)

@@ -123,13 +123,11 @@ br_loop br__scatter_loop(size_t element_size)
 
 /* A maximum or minimum keeps a NaN in x, since a != a, and takes one in y, since then no comparison
  * holds. */
-#define FLOAT_LOOPS(suffix, type)                                                             \
-    COMBINE_LOOP(add_##suffix, type, a + b)                                                   \
-    COMBINE_LOOP(mul_##suffix, type, a *b)                                                    \
-    COMBINE_LOOP(max_##suffix, type, a > b || a != a ? a : b)                                 \
-    COMBINE_LOOP(min_##suffix, type, a < b || a != a ? a : b)                                 \
-    const br_scatter_loops br__scatter_##suffix = { add_##suffix, mul_##suffix, max_##suffix, \
-                                                    min_##suffix };
+#define FLOAT_LOOPS(suffix, type)                             \
+    COMBINE_LOOP(add_##suffix, type, a + b)                   \
+    COMBINE_LOOP(mul_##suffix, type, a *b)                    \
+    COMBINE_LOOP(max_##suffix, type, a > b || a != a ? a : b) \
+    COMBINE_LOOP(min_##suffix, type, a < b || a != a ? a : b)
 FLOAT_LOOPS(f32, float)
 FLOAT_LOOPS(f64, double)
 
@@ -138,9 +136,14 @@ COMBINE_LOOP(add_i64, int64_t, (int64_t)((uint64_t)a + (uint64_t)b))
 COMBINE_LOOP(mul_i64, int64_t, (int64_t)((uint64_t)a *(uint64_t)b))
 COMBINE_LOOP(max_i64, int64_t, a > b ? a : b)
 COMBINE_LOOP(min_i64, int64_t, a < b ? a : b)
-const br_scatter_loops br__scatter_i64 = { add_i64, mul_i64, max_i64, min_i64 };
 
 /* Sum and maximum are "or"; product and minimum are "and". */
 COMBINE_LOOP(or_bool, bool, a | b)
 COMBINE_LOOP(and_bool, bool, a &b)
-const br_scatter_loops br__scatter_bool = { or_bool, and_bool, or_bool, and_bool };
+
+const br_scatter_loops br__scatter_loops[BR_DTYPES] = {
+    [BR_F32] = { add_f32, mul_f32, max_f32, min_f32 },
+    [BR_F64] = { add_f64, mul_f64, max_f64, min_f64 },
+    [BR_I64] = { add_i64, mul_i64, max_i64, min_i64 },
+    [BR_BOOL] = { or_bool, and_bool, or_bool, and_bool },
+};

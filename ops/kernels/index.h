@@ -2,6 +2,7 @@
 #ifndef BR_KERNELS_INDEX_H
 #define BR_KERNELS_INDEX_H
 
+#include "tensor/dtype.h"
 #include "tensor/loop.h"
 
 #include <stddef.h>
@@ -28,7 +29,7 @@ void br__scatter_lines(int64_t n, char *const *data, const int64_t *s, const voi
 typedef struct br_scatter_loops {
     br_loop add, mul, max, min;
 } br_scatter_loops;
-extern const br_scatter_loops br__scatter_f32, br__scatter_f64, br__scatter_i64, br__scatter_bool;
+extern const br_scatter_loops br__scatter_loops[BR_DTYPES];
 /* Returns the loop that replaces x by y, for elements of 1, 4 or 8 bytes. */
 br_loop br__scatter_loop(size_t element_size);
 

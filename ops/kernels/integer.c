@@ -190,6 +190,20 @@ static void bool_min(const br_fold *f)
     extreme(true, f, -1);
 }
 
+static void i64_store(void *out, const br_accumulator *v, int64_t n, int64_t step, double by)
+{
+    (void)by;
+    for (int64_t j = 0; j < n; j++)
+        ((int64_t *)out)[j * step] = v[j].i;
+}
+
+static void bool_store(void *out, const br_accumulator *v, int64_t n, int64_t step, double by)
+{
+    (void)by;
+    for (int64_t j = 0; j < n; j++)
+        ((bool *)out)[j * step] = v[j].i != 0;
+}
+
 static void i64_prod(const br_fold *f)
 {
     for (int64_t j = 0; j < f->columns; j++) {
@@ -237,6 +251,7 @@ const br_kernels br__kernels_i64 = {
     .min = i64_min,
     .argmin = i64_min,
     .prod = i64_prod,
+    .store_results = i64_store,
 };
 
 const br_kernels br__kernels_bool = {
@@ -261,4 +276,5 @@ const br_kernels br__kernels_bool = {
     .min = bool_min,
     .argmin = bool_min,
     .prod = bool_min,
+    .store_results = bool_store,
 };

@@ -1,7 +1,7 @@
 /* ops/kernels/kernels.h - tables of kernels.
  *
  * variant.c is compiled once for each instruction set and type. Each of these builds has a table of
- * kernels and one of matrix products. br__kernels() returns the best table that this processor
+ * kernels and one of matrix products. br__kernels_of() returns the best table that this processor
  * supports. integer.c has tables for i64 and bool, in which operations that are not
  * defined for the type are NULL.
  *
@@ -12,6 +12,7 @@
 #define BR_KERNELS_H
 
 #include "ops/kernels/gemm/gemm_precision.h"
+#include "tensor/dtype.h"
 #include "tensor/loop.h"
 
 #include <stdatomic.h>
@@ -135,6 +136,9 @@ typedef struct br_fold {
 } br_fold;
 
 typedef void (*br_reduce)(const br_fold *fold);
+/* Stores v[j] / by as element j * step of the result, for j < n. Integers are not divided. */
+typedef void (*br_store_results)(void *out, const br_accumulator *v, int64_t n, int64_t step,
+                                 double by);
 
 /* ---- Optimizers and norms, kernels/optim.h --------------------------------------------------- */
 
@@ -387,6 +391,7 @@ typedef struct br_kernels {
     br_reduce argmax;      /* the same, with the first row of the maximum in index */
     br_reduce min, argmin; /* the same, initial value inf or INT64_MAX; NaN counts as smallest */
     br_reduce prod;        /* initial value 1 */
+    br_store_results store_results;
 
     /* n contiguous elements. Buffers that an option does not need are NULL: buffer without
      * momentum, max_sq without amsgrad, grad_avg if RMSprop is not centered. */
@@ -440,16 +445,16 @@ typedef struct br_kernels {
                                const br_cross_entropy_row *r, void *dx);
 } br_kernels;
 
-/* Return the tables for f32 (is_double false) or f64. */
-const br_kernels *br__kernels(bool is_double);
-const br_gemm_kernels *br__gemm_kernels(bool is_double);
+/* Return the table of a dtype. Only floating-point dtypes have one of products; for the others it
+ * is NULL. */
+const br_kernels *br__kernels_of(br_dtype dtype);
+const br_gemm_kernels *br__gemm_kernels_of(br_dtype dtype);
 /* Returns the table for f32 products whose operands are rounded to bf16 ("medium") or split into
  * two bf16 numbers ("high"); NULL for "highest", and if no unit of this processor makes them faster
  * than products in f32. */
 const br_gemm_kernels *br__gemm_bf16_kernels(br_matmul_precision precision);
 /* The same for attention of precision "medium". */
 const br_attention_kernels *br__attention_bf16_kernels(void);
-extern const br_kernels br__kernels_i64, br__kernels_bool;
 
 /* For tests: selects the variant of that name from now on, or the best one if `name` is NULL.
  * Returns false if it cannot be used here. */

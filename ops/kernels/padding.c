@@ -69,12 +69,10 @@ ALWAYS_INLINE void pad(int64_t size, const br_padding *p, bool clear, const char
     }
 }
 
-void br__pad_f32(const br_padding *p, bool clear, const void *plane, void *padded)
+void br__pad(size_t element_size, const br_padding *p, bool clear, const void *plane, void *padded)
 {
-    pad(sizeof(float), p, clear, plane, padded);
-}
-
-void br__pad_f64(const br_padding *p, bool clear, const void *plane, void *padded)
-{
-    pad(sizeof(double), p, clear, plane, padded);
+    if (element_size == 4)
+        pad(4, p, clear, plane, padded);
+    else
+        pad(8, p, clear, plane, padded);
 }

@@ -3,6 +3,7 @@
 #define BR_KERNELS_PADDING_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* A plane [size[0], size[1]] at (before[0], before[1]) of a larger plane of zeros. `rows` rows and
@@ -24,8 +25,8 @@ static inline int64_t br__padded_at(const br_padding *p, int64_t row, int64_t co
     return (row * p->fold + column % p->fold) * p->columns + column / p->fold;
 }
 
-/* Copy a plane into the padded plane. The surrounding zeros are written only if `clear` is true. */
-void br__pad_f32(const br_padding *p, bool clear, const void *plane, void *padded);
-void br__pad_f64(const br_padding *p, bool clear, const void *plane, void *padded);
+/* Copies a plane of elements of 4 or 8 bytes into the padded plane. The surrounding zeros are
+ * written only if `clear` is true. */
+void br__pad(size_t element_size, const br_padding *p, bool clear, const void *plane, void *padded);
 
 #endif

@@ -130,8 +130,8 @@ TERNARY_LOOP(lerp_loop, real, real_lerp(a, b, c))
 LOOP(ne_loop)
 {
     eq_loop(n, data, s, params);
-    br__kernels_bool.logical_not(n, (char *[]){ data[0], data[0] }, (int64_t[]){ s[0], s[0] },
-                                 NULL);
+    br__kernels_of(BR_BOOL)->logical_not(n, (char *[]){ data[0], data[0] },
+                                         (int64_t[]){ s[0], s[0] }, NULL);
 }
 
 LOOP(gt_loop)

@@ -9,7 +9,7 @@
  * instruction sets. */
 #include "ops/kernels/pool.h"
 
-/* Defines br__max_pool_suffix() for a type, which is why it is a macro. `best` starts at the first
+/* Defines max_suffix() for a type, which is why it is a macro. `best` starts at the first
  * element of the window; x != x holds for NaN only. */
 #define MAX_POOL(type, suffix)                                                        \
     static int64_t largest_##suffix(const br_pool_work *p, const type *plane,         \
@@ -24,8 +24,8 @@
             }                                                                         \
         return best;                                                                  \
     }                                                                                 \
-    void br__max_pool_##suffix(const br_pool_work *p, const void *plane, void *out,   \
-                               int64_t *indices)                                      \
+    static void max_##suffix(const br_pool_work *p, const void *plane, void *out,     \
+                             int64_t *indices)                                        \
     {                                                                                 \
         type *to = out;                                                               \
         for (int64_t y = 0; y < p->out[0]; y++)                                       \
@@ -44,32 +44,37 @@ static double divisor(const br_pool_work *p, int64_t y, int64_t x)
     return p->divisor != 0 ? p->divisor : p->rows[y].count * p->columns[x].count;
 }
 
-/* Defines br__avg_pool_suffix() and br__avg_pool_back_suffix() for a type. */
-#define AVG_POOL(type, suffix)                                                           \
-    void br__avg_pool_##suffix(const br_pool_work *p, const void *plane, void *out)      \
-    {                                                                                    \
-        type *to = out;                                                                  \
-        for (int64_t y = 0; y < p->out[0]; y++)                                          \
-            for (int64_t x = 0; x < p->out[1]; x++) {                                    \
-                const br_pool_window *r = &p->rows[y], *c = &p->columns[x];              \
-                double sum = 0;                                                          \
-                for (int64_t i = r->start; i < r->end; i++)                              \
-                    for (int64_t k = c->start; k < c->end; k++)                          \
-                        sum += (double)((const type *)plane)[i * p->size[1] + k];        \
-                *to++ = (type)(sum / divisor(p, y, x));                                  \
-            }                                                                            \
-    }                                                                                    \
-    void br__avg_pool_back_##suffix(const br_pool_work *p, const void *out, void *plane) \
-    {                                                                                    \
-        const type *from = out;                                                          \
-        for (int64_t y = 0; y < p->out[0]; y++)                                          \
-            for (int64_t x = 0; x < p->out[1]; x++) {                                    \
-                const br_pool_window *r = &p->rows[y], *c = &p->columns[x];              \
-                const type each = (type)((double)*from++ / divisor(p, y, x));            \
-                for (int64_t i = r->start; i < r->end; i++)                              \
-                    for (int64_t k = c->start; k < c->end; k++)                          \
-                        ((type *)plane)[i * p->size[1] + k] += each;                     \
-            }                                                                            \
+/* Defines average_suffix() and average_back_suffix() for a type. */
+#define AVG_POOL(type, suffix)                                                             \
+    static void average_##suffix(const br_pool_work *p, const void *plane, void *out)      \
+    {                                                                                      \
+        type *to = out;                                                                    \
+        for (int64_t y = 0; y < p->out[0]; y++)                                            \
+            for (int64_t x = 0; x < p->out[1]; x++) {                                      \
+                const br_pool_window *r = &p->rows[y], *c = &p->columns[x];                \
+                double sum = 0;                                                            \
+                for (int64_t i = r->start; i < r->end; i++)                                \
+                    for (int64_t k = c->start; k < c->end; k++)                            \
+                        sum += (double)((const type *)plane)[i * p->size[1] + k];          \
+                *to++ = (type)(sum / divisor(p, y, x));                                    \
+            }                                                                              \
+    }                                                                                      \
+    static void average_back_##suffix(const br_pool_work *p, const void *out, void *plane) \
+    {                                                                                      \
+        const type *from = out;                                                            \
+        for (int64_t y = 0; y < p->out[0]; y++)                                            \
+            for (int64_t x = 0; x < p->out[1]; x++) {                                      \
+                const br_pool_window *r = &p->rows[y], *c = &p->columns[x];                \
+                const type each = (type)((double)*from++ / divisor(p, y, x));              \
+                for (int64_t i = r->start; i < r->end; i++)                                \
+                    for (int64_t k = c->start; k < c->end; k++)                            \
+                        ((type *)plane)[i * p->size[1] + k] += each;                       \
+            }                                                                              \
     }
 AVG_POOL(float, f32)
 AVG_POOL(double, f64)
+
+const br_pool_kernels br__pool_kernels[BR_DTYPES] = {
+    [BR_F32] = { max_f32, average_f32, average_back_f32 },
+    [BR_F64] = { max_f64, average_f64, average_back_f64 },
+};

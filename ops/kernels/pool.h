@@ -2,6 +2,8 @@
 #ifndef BR_KERNELS_POOL_H
 #define BR_KERNELS_POOL_H
 
+#include "tensor/dtype.h"
+
 #include <stdint.h>
 
 /* The window of an output position in one dimension: start, start + step, ... below `end`. `count`
@@ -18,14 +20,16 @@ typedef struct br_pool_work {
     double divisor; /* of averages; 0: the product of both counts */
 } br_pool_work;
 
-/* Write the maximum of each window, and its index in the plane. NaN counts as largest; among equal
- * elements the first one is chosen. */
-void br__max_pool_f32(const br_pool_work *p, const void *plane, void *out, int64_t *indices);
-void br__max_pool_f64(const br_pool_work *p, const void *plane, void *out, int64_t *indices);
-/* Write the sum of each window, divided by the divisor. The backward passes add to the plane. */
-void br__avg_pool_f32(const br_pool_work *p, const void *plane, void *out);
-void br__avg_pool_f64(const br_pool_work *p, const void *plane, void *out);
-void br__avg_pool_back_f32(const br_pool_work *p, const void *out, void *plane);
-void br__avg_pool_back_f64(const br_pool_work *p, const void *out, void *plane);
+typedef struct br_pool_kernels {
+    /* Writes the maximum of each window, and its index in the plane. NaN counts as largest; among
+     * equal elements the first one is chosen. */
+    void (*max)(const br_pool_work *p, const void *plane, void *out, int64_t *indices);
+    /* Writes the sum of each window, divided by the divisor. */
+    void (*average)(const br_pool_work *p, const void *plane, void *out);
+    /* The backward pass of the average: adds to the plane. */
+    void (*average_back)(const br_pool_work *p, const void *out, void *plane);
+} br_pool_kernels;
+
+extern const br_pool_kernels br__pool_kernels[BR_DTYPES];
 
 #endif

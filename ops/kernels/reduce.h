@@ -394,4 +394,18 @@ static void argmin_fold(const br_fold *f)
     place_fold(f, -1);
 }
 
+/* Most results are contiguous and not divided. That case has its own loop, because a division takes
+ * longer than the rest. */
+EVERY_WIDTH static void store_results(void *out, const br_accumulator *v, int64_t n, int64_t step,
+                                      double by)
+{
+    real *to = out;
+    if (step == 1 && by == 1)
+        for (int64_t j = 0; j < n; j++)
+            to[j] = (real)v[j].f;
+    else
+        for (int64_t j = 0; j < n; j++)
+            to[j * step] = (real)(v[j].f / by);
+}
+
 #endif

@@ -7,10 +7,10 @@
  * depend on the number of threads. Integers wrap around. */
 #include "ops/kernels/scan.h"
 
-/* Defines the kernel br__name for an element type and an operator, which is why it is a macro.
+/* Defines the kernel `name` for an element type and an operator, which is why it is a macro.
  * `wide` is the type of the running totals. */
 #define SCAN(name, type, wide, start, operator)                     \
-    static void name##_scan(const br_scan *w)                       \
+    static void name(const br_scan *w)                              \
     {                                                               \
         wide running[BR_SCAN_TILE];                                 \
         for (int64_t j = 0; j < w->columns; j++)                    \
@@ -24,8 +24,7 @@
                 y[j] = (type)running[j];                            \
             }                                                       \
         }                                                           \
-    }                                                               \
-    const br_scan_kernel br__##name = name##_scan;
+    }
 
 SCAN(cumsum_f32, float, double, 0, +)
 SCAN(cumsum_f64, double, double, 0, +)
@@ -33,3 +32,10 @@ SCAN(cumsum_i64, int64_t, uint64_t, 0, +)
 SCAN(cumprod_f32, float, double, 1, *)
 SCAN(cumprod_f64, double, double, 1, *)
 SCAN(cumprod_i64, int64_t, uint64_t, 1, *)
+
+const br_scan_kernel br__cumsum[BR_DTYPES] = {
+    [BR_F32] = cumsum_f32, [BR_F64] = cumsum_f64, [BR_I64] = cumsum_i64
+};
+const br_scan_kernel br__cumprod[BR_DTYPES] = {
+    [BR_F32] = cumprod_f32, [BR_F64] = cumprod_f64, [BR_I64] = cumprod_i64
+};

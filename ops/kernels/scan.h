@@ -3,6 +3,8 @@
 #ifndef BR_KERNELS_SCAN_H
 #define BR_KERNELS_SCAN_H
 
+#include "tensor/dtype.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,7 +20,6 @@ typedef struct br_scan {
 } br_scan;
 
 typedef void (*br_scan_kernel)(const br_scan *work);
-extern const br_scan_kernel br__cumsum_f32, br__cumsum_f64, br__cumsum_i64;
-extern const br_scan_kernel br__cumprod_f32, br__cumprod_f64, br__cumprod_i64;
+extern const br_scan_kernel br__cumsum[BR_DTYPES], br__cumprod[BR_DTYPES]; /* NULL for bool */
 
 #endif

@@ -56,10 +56,12 @@ KEYS(f64, double, f64_key)
 KEYS(i64, int64_t, i64_key)
 KEYS(bool, bool, bool_key)
 
-const br_sort_type br__sort_f32 = { f32_keys, 4, UINT32_MAX };
-const br_sort_type br__sort_f64 = { f64_keys, 8, UINT64_MAX };
-const br_sort_type br__sort_i64 = { i64_keys, 8, 0 };
-const br_sort_type br__sort_bool = { bool_keys, 1, 0 };
+const br_sort_type br__sort_types[BR_DTYPES] = {
+    [BR_F32] = { f32_keys, 4, UINT32_MAX },
+    [BR_F64] = { f64_keys, 8, UINT64_MAX },
+    [BR_I64] = { i64_keys, 8, 0 },
+    [BR_BOOL] = { bool_keys, 1, 0 },
+};
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
 

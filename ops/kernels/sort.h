@@ -2,6 +2,8 @@
 #ifndef BR_KERNELS_SORT_H
 #define BR_KERNELS_SORT_H
 
+#include "tensor/dtype.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,7 +20,7 @@ typedef struct br_sort_type {
     int bytes;
     uint64_t nan; /* the key of NaN, which no other value has; 0 if the type has no NaN */
 } br_sort_type;
-extern const br_sort_type br__sort_f32, br__sort_f64, br__sort_i64, br__sort_bool;
+extern const br_sort_type br__sort_types[BR_DTYPES];
 
 /* Sorts the entries stably. Returns `entries` or `spare`, whichever contains the result. */
 br_sort_entry *br__sort(int64_t n, br_sort_entry *entries, br_sort_entry *spare, int bytes,

@@ -70,6 +70,7 @@ const br_kernels BR_KERNEL_TABLE = {
     .min = min_fold,
     .argmin = argmin_fold,
     .prod = prod_fold,
+    .store_results = store_results,
     .softmax = softmax_kernel,
     .softmax_grad = softmax_grad_kernel,
     BR_WHOLE_KERNELS(LOOP_ENTRY, LOOP_ENTRY)

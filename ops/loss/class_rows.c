@@ -8,34 +8,29 @@
 #include <math.h>
 #include <string.h>
 
+static int64_t size_of(const br_class_rows *r)
+{
+    return (int64_t)br__dtype_size(r->dtype);
+}
+
 static double load(const br_class_rows *r, const char *values, int64_t i)
 {
-    return r->is_double ? ((const double *)(const void *)values)[i]
-                        : (double)((const float *)(const void *)values)[i];
+    return br__get(r->dtype, values + i * size_of(r));
 }
 
 static void store(const br_class_rows *r, char *values, int64_t i, double value)
 {
-    if (r->is_double)
-        ((double *)(void *)values)[i] = value;
-    else
-        ((float *)(void *)values)[i] = (float)value;
-}
-
-static int64_t size_of(const br_class_rows *r)
-{
-    return (int64_t)(r->is_double ? sizeof(double) : sizeof(float));
+    br__put(r->dtype, values + i * size_of(r), value);
 }
 
 br_class_rows br__class_rows(br_dtype dtype, int64_t classes, const br_tensor *target,
                              const br_tensor *weight, const br_class_loss *s)
 {
-    bool is_double = dtype == BR_F64;
-    return (br_class_rows){ .kernels = br__kernels(is_double),
+    return (br_class_rows){ .kernels = br__kernels_of(dtype),
                             .s = *s,
                             .rows = target->numel,
                             .classes = classes,
-                            .is_double = is_double,
+                            .dtype = dtype,
                             .target = (const int64_t *)(const void *)target->data,
                             .weight = weight ? weight->data : NULL };
 }
@@ -159,7 +154,7 @@ br_tensor *br__class_rows_reduced(const char *op, const br_class_rows *r)
         sum += load(r, r->losses, i);
     if (r->s.reduction == BR_REDUCTION_MEAN)
         sum /= r->s.counted;
-    br_tensor *y = br__new(op, BR_SCALAR, r->is_double ? BR_F64 : BR_F32);
+    br_tensor *y = br__new(op, BR_SCALAR, r->dtype);
     if (y)
         store(r, y->data, 0, sum);
     return y;

@@ -29,7 +29,7 @@ typedef struct br_class_rows {
     const br_kernels *kernels;
     br_class_loss s;
     int64_t rows, classes;
-    bool is_double;
+    br_dtype dtype;
     const char *x; /* scores [rows, classes] */
     const int64_t *target;
     const char *weight; /* class weights; NULL: 1 */

@@ -87,7 +87,7 @@ static void count_work(const br_gemm *g)
         b *= g->b_batch[i] ? g->batch_sizes[i] : 1;
     }
     c *= products * (g->accumulate ? 2 : 1);
-    int64_t size = g->is_double ? sizeof(double) : sizeof(float), bias = g->bias ? g->n : 0;
+    int64_t size = (int64_t)br__dtype_size(g->dtype), bias = g->bias ? g->n : 0;
     br__thread.events->work(2 * g->m * g->n * g->k * products, (a + b + c + bias) * size);
 }
 
@@ -96,7 +96,7 @@ static void count_work(const br_gemm *g)
 static bool multiply(br_tensor *out, const matrices *a, const matrices *b, const br_tensor *bias,
                      int batch_ndim, bool accumulate)
 {
-    br_gemm g = { .is_double = out->dtype == BR_F64,
+    br_gemm g = { .dtype = out->dtype,
                   .m = a->rows,
                   .n = b->columns,
                   .k = a->columns,
@@ -245,17 +245,13 @@ static bool is_long_dot(const br_tensor *a, const br_tensor *b)
 
 static void long_dot(const br_tensor *c, const br_tensor *a, const br_tensor *b)
 {
-    union {
-        float f32[MAX_PIECES];
-        double f64[MAX_PIECES];
-    } sums;
-    bool is_double = a->dtype == BR_F64;
-    dot_job job = { .dots = br__gemm_kernels(is_double)->gemm_dots,
+    double sums[MAX_PIECES]; /* of the operands' dtype */
+    dot_job job = { .dots = br__gemm_kernels_of(a->dtype)->gemm_dots,
                     .a = a->data,
                     .b = b->data,
                     .length = a->numel,
                     .size = (int64_t)br_dtype_size(a->dtype),
-                    .sums = (char *)&sums };
+                    .sums = (char *)sums };
     const int64_t max_length = (a->numel + MAX_PIECES - 1) / MAX_PIECES;
     job.piece =
         br__piece_size(a->numel, max_length > BR_GRAIN ? max_length : BR_GRAIN, BR_PIECE_UNIT);
@@ -266,11 +262,8 @@ static void long_dot(const br_tensor *c, const br_tensor *a, const br_tensor *b)
     br__restore_denormals(before);
     double sum = 0;
     for (int64_t i = 0; i < pieces; i++)
-        sum += is_double ? sums.f64[i] : (double)sums.f32[i];
-    if (is_double)
-        *(double *)(void *)c->data = sum;
-    else
-        *(float *)(void *)c->data = (float)sum;
+        sum += br__get(a->dtype, job.sums + i * job.size);
+    br__put(c->dtype, c->data, sum);
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */

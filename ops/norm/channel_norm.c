@@ -101,17 +101,12 @@ static void run_pass(const plan *p, br_dtype dtype, void (*kernel)(const br_chan
 
 static double get(const br_tensor *t, int64_t i)
 {
-    const void *data = t->data;
-    return t->dtype == BR_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
+    return br__get(t->dtype, br__element(t, i));
 }
 
 static void set(const br_tensor *t, int64_t i, double value)
 {
-    void *data = t->data;
-    if (t->dtype == BR_F64)
-        ((double *)data)[i] = value;
-    else
-        ((float *)data)[i] = (float)value;
+    br__put(t->dtype, br__element(t, i), value);
 }
 
 static double *doubles(const br_tensor *t)
@@ -198,7 +193,7 @@ static void compute_statistics(const char *op, const plan *p, const br_tensor *x
     for (int k = 0; k < 2; k++)
         ok = ok && (!running[k] || br_before_in_place(op, running[k], BR_INPUTS(running[k])));
     if (ok) {
-        run_pass(p, x->dtype, br__kernels(x->dtype == BR_F64)->channel_moments,
+        run_pass(p, x->dtype, br__kernels_of(x->dtype)->channel_moments,
                  &(br_channel_work){
                      .x = x->data, .first = doubles(means), .second = doubles(squares) });
         BR_TRAFFIC(x);
@@ -322,7 +317,7 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     br_tensor *sums = new_sums(p), *products = new_sums(p);
     if (br_failed())
         return;
-    const br_kernels *kernels = br__kernels(x->dtype == BR_F64);
+    const br_kernels *kernels = br__kernels_of(x->dtype);
     br_channel_work work = { .x = x->data, .dy = dy->data, .mean = mean->data };
     work.first = doubles(sums);
     work.second = doubles(products);
@@ -360,8 +355,9 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 /* Returns true if the fused gradient can represent its coefficients, such as rstd^3 times a sum. */
 static bool coefficients_fit(const br_tensor *rstd)
 {
+    const double least = rstd ? ldexp(1, br__dtypes[rstd->dtype].min_exponent / 4 + 1) : 0;
     for (int64_t i = 0; rstd && i < rstd->numel; i++)
-        if (get(rstd, i) < (rstd->dtype == BR_F64 ? 0x1p-300 : 0x1p-30))
+        if (get(rstd, i) < least)
             return false;
     return true;
 }
@@ -432,7 +428,7 @@ static void normalise(const plan *p, const br_tensor *y, const br_tensor *x, con
         set(shift, at, bias ? get(bias, c) : 0);
     }
     BR_TRAFFIC(y, x, mean, scale, shift);
-    run_pass(p, x->dtype, br__kernels(x->dtype == BR_F64)->channel_norm,
+    run_pass(p, x->dtype, br__kernels_of(x->dtype)->channel_norm,
              &(br_channel_work){ .x = x->data,
                                  .out = y->data,
                                  .mean = mean->data,

@@ -65,7 +65,7 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     int64_t rows = rstd->numel, n = 1;
     for (int i = x->ndim - s->ndims; i < x->ndim; i++)
         n *= x->sizes[i];
-    job j = { .kernel = br__kernels(x->dtype == BR_F64)->layer_norm_grad,
+    job j = { .kernel = br__kernels_of(x->dtype)->layer_norm_grad,
               .size = (int64_t)br_dtype_size(x->dtype),
               .rows_per_task = rows / MAX_TASKS + 1 };
     if (j.rows_per_task < MIN_ROWS)
@@ -172,7 +172,7 @@ static void normalise(const br_tensor *y, const br_tensor *x, const br_tensor *w
                       const br_tensor *bias, const br_tensor *mean, const br_tensor *rstd,
                       double eps)
 {
-    job j = { .kernel = br__kernels(x->dtype == BR_F64)->layer_norm,
+    job j = { .kernel = br__kernels_of(x->dtype)->layer_norm,
               .size = (int64_t)br_dtype_size(x->dtype) };
     j.all = (br_layer_norm_work){ .n = x->numel / rstd->numel,
                                   .rows = rstd->numel,
@@ -231,6 +231,6 @@ br_tensor *br_f_rms_norm(br_tensor *x, int ndims, const int64_t *sizes, br_tenso
     if (!check("rms_norm", x, ndims, sizes, weight, NULL))
         return NULL;
     if (isnan(eps))
-        eps = x->dtype == BR_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
+        eps = br__epsilon(x->dtype);
     return norm(&rms_norm_op, x, weight, NULL, &(settings){ ndims, eps, false });
 }

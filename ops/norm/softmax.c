@@ -71,7 +71,7 @@ static br_tensor *apply(const char *op, br_tensor *x, br_tensor *dy, int64_t dim
     br_scope *scope = br_no_grad_begin();
     br_tensor *dense = br_contiguous(x), *dense_dy = dy ? br_contiguous(dy) : dense;
     if (out && dense && dense_dy && out->numel > 0) {
-        const br_kernels *k = br__kernels(x->dtype == BR_F64);
+        const br_kernels *k = br__kernels_of(x->dtype);
         job j = { .s = split_at(x, dim),
                   .kernel = dy ? k->softmax_grad : k->softmax,
                   .log_of = log_of,

@@ -309,7 +309,7 @@ static br_tensor *clamp_integers(br_tensor *x, double min, double max)
 
 br_tensor *br_clamp(br_tensor *x, double min, double max)
 {
-    if (!br_failed() && x && x->dtype == BR_I64)
+    if (!br_failed() && x && br__is_kind(x->dtype, BR_KIND_INTEGER))
         return clamp_integers(x, min, max);
     return apply(&clamp_op, BR_LOOP(clamp), x, min, max);
 }

@@ -8,20 +8,6 @@
 
 /* ---- Kernels by dtype ------------------------------------------------------------------------ */
 
-const br_kernels *br__kernels_of(br_dtype dtype)
-{
-    switch (dtype) {
-    case BR_F32:
-    case BR_F64:
-        return br__kernels(dtype == BR_F64);
-    case BR_I64:
-        return &br__kernels_i64;
-    case BR_BOOL:
-        break;
-    }
-    return &br__kernels_bool;
-}
-
 static br_loop loop_of(br_dtype dtype, size_t kernel)
 {
     br_loop loop;
@@ -35,7 +21,7 @@ br_loop br__loop_for(const char *op, const char *name, const br_tensor *t, size_
     if (loop)
         return loop;
     char names[32] = "";
-    for (br_dtype d = BR_F32; d <= BR_BOOL; d++) {
+    for (br_dtype d = 0; d < BR_DTYPES; d++) {
         if (!loop_of(d, kernel))
             continue;
         strcat(names, names[0] ? ", " : "");
@@ -63,24 +49,9 @@ bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_
     s->tensor.numel = 1;
     s->tensor.contiguous = true;
     s->tensor.data = (char *)&s->value;
-    switch (dtype) {
-    case BR_F32:
-        s->value.f32 = (float)value;
+    br__put(dtype, &s->value, value);
+    if (br__represents(dtype, value))
         return true;
-    case BR_F64:
-        s->value.f64 = value;
-        return true;
-    case BR_I64:
-        if (!(value >= -0x1p63 && value < 0x1p63) || value != trunc(value))
-            break;
-        s->value.i64 = (int64_t)value;
-        return true;
-    case BR_BOOL:
-        if (value != 0 && value != 1)
-            break;
-        s->value.b = value != 0;
-        return true;
-    }
     br_fail(BR_ERROR_DTYPE, op, "%g cannot be represented as %s", value, br_dtype_name(dtype));
     return false;
 }
@@ -207,7 +178,8 @@ static bool is_division(size_t kernel)
 
 bool br__check_divisor(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
 {
-    if (!a || !b || b->dtype != BR_I64 || a->numel == 0 || !is_division(kernel))
+    if (!a || !b || !br__is_kind(b->dtype, BR_KIND_INTEGER) || a->numel == 0 ||
+        !is_division(kernel))
         return !br_failed();
     br_scope *scope = br_no_grad_begin();
     if (br_item(br_all(b)) == 0)

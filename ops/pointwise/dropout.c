@@ -17,8 +17,8 @@ static void run_bits_task(void *context, int64_t i)
 {
     const bits_job *j = context;
     const int64_t first = i * BR_GRAIN, rest = j->n - first;
-    br__kernels(false)->dropout_bits(rest < BR_GRAIN ? rest : BR_GRAIN, first, j->key, j->threshold,
-                                     j->bits + first / 64);
+    br__kernels_of(BR_F32)->dropout_bits(rest < BR_GRAIN ? rest : BR_GRAIN, first, j->key,
+                                         j->threshold, j->bits + first / 64);
 }
 
 br_tensor *br__dropout_bits(const char *op, int64_t n, double p)
@@ -40,7 +40,7 @@ br_tensor *br__dropout_bits(const char *op, int64_t n, double p)
 
 double br__dropout_scale(br_dtype dtype, double p)
 {
-    return dtype == BR_F64 ? 1 / (1 - p) : (double)(1 / (float)(1 - p));
+    return br__rounded(dtype, 1 / br__rounded(dtype, 1 - p));
 }
 
 /* ---- Elements -------------------------------------------------------------------------------- */
@@ -71,7 +71,7 @@ static void run_task(void *context, int64_t i)
 static void drop(const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale)
 {
     job j = { .d = { (const uint64_t *)(const void *)bits->data, scale },
-              .kernel = br__kernels(x->dtype == BR_F64)->dropout,
+              .kernel = br__kernels_of(x->dtype)->dropout,
               .x = x->data,
               .y = y->data,
               .numel = y->numel,

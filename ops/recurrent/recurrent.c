@@ -22,7 +22,8 @@ typedef struct settings {
 typedef struct layer {
     settings s;
     int64_t steps, rows, size, gates; /* gates: number of gates * H */
-    int64_t bytes;                    /* size of an element */
+    br_dtype dtype;
+    int64_t bytes; /* size of an element */
     const br_tensor *gi, *h0, *c0, *weight, *bias;
     const br_tensor *y, *kept, *cells;
 } layer;
@@ -35,6 +36,7 @@ static layer layer_of(const settings *s, const br_tensor *gi, const br_tensor *h
                     .rows = gi->sizes[1],
                     .size = weight->sizes[1],
                     .gates = weight->sizes[0],
+                    .dtype = gi->dtype,
                     .bytes = (int64_t)br_dtype_size(gi->dtype),
                     .gi = gi,
                     .h0 = h0,
@@ -88,7 +90,7 @@ static void run_rows(void *context, int64_t task)
 static void run_step(const layer *a, const br_recurrent_work *work, bool gradient)
 {
     enum { COST = 16 }; /* cost of an element's functions, in simple operations */
-    const br_kernels *kernels = br__kernels(a->bytes == sizeof(double));
+    const br_kernels *kernels = br__kernels_of(a->dtype);
     step_job j = { .all = *work,
                    .kernel = gradient ? kernels->recurrent_step_grad : kernels->recurrent_step,
                    .bytes = a->bytes,
@@ -104,7 +106,7 @@ static void run_step(const layer *a, const br_recurrent_work *work, bool gradien
 /* Computes gh = h weight^T + bias. */
 static bool gates_of_state(const layer *a, const void *h, const br_tensor *gh)
 {
-    return br__gemm(&(br_gemm){ .is_double = a->bytes == sizeof(double),
+    return br__gemm(&(br_gemm){ .dtype = a->dtype,
                                 .m = a->rows,
                                 .n = a->gates,
                                 .k = a->size,
@@ -160,8 +162,8 @@ static void run_backward(const layer *a, const br_tensor *dy, const br_tensor *d
                 now.sizes[d] = dy->sizes[d + 1];
                 now.strides[d] = dy->strides[d + 1];
             }
-            br__for_each(3, (const br_tensor *[]){ dh, dh, &now },
-                         br__kernels(a->bytes == sizeof(double))->add, NULL);
+            br__for_each(3, (const br_tensor *[]){ dh, dh, &now }, br__kernels_of(a->dtype)->add,
+                         NULL);
         }
         run_step(a,
                  &(br_recurrent_work){ .h = before(a, a->h0, a->y, i),
@@ -174,7 +176,7 @@ static void run_backward(const layer *a, const br_tensor *dy, const br_tensor *d
                                        .dgi = at(a, dgi, t, a->gates),
                                        .dgh = at(a, dgh, t, a->gates) },
                  true);
-        ok = br__gemm(&(br_gemm){ .is_double = a->bytes == sizeof(double),
+        ok = br__gemm(&(br_gemm){ .dtype = a->dtype,
                                   .m = a->rows,
                                   .n = a->size,
                                   .k = a->gates,
@@ -196,7 +198,7 @@ static br_tensor *weight_gradient(const layer *a, const br_tensor *dgh)
 {
     br_tensor *dw = br_zeros(BR_SHAPE(a->gates, a->size), dgh->dtype);
     int64_t first = place(a, 0), rest = a->s.reverse ? 0 : 1, states = a->s.reverse ? 1 : 0;
-    br_gemm g = { .is_double = a->bytes == sizeof(double),
+    br_gemm g = { .dtype = a->dtype,
                   .m = a->gates,
                   .n = a->size,
                   .k = a->rows,

@@ -62,8 +62,8 @@ static void run(const br_tensor *y, const br_tensor *x, br_scan_kernel kernel, c
 /* A kind of scan, with a kernel for each dtype; bools are converted to i64. */
 typedef struct kind {
     br_op op;
-    const br_scan_kernel *kernels[3]; /* f32, f64, i64 */
-    bool saves;                       /* the gradient needs the input and the output */
+    const br_scan_kernel *kernels; /* by dtype */
+    bool saves;                    /* the gradient needs the input and the output */
 } kind;
 
 static br_tensor *scan(const kind *k, br_tensor *x, const scan_params *c)
@@ -72,10 +72,10 @@ static br_tensor *scan(const kind *k, br_tensor *x, const scan_params *c)
     if (!x)
         return NULL;
     br_scope *scope = br_no_grad_begin();
-    br_tensor *dense = br_contiguous(x->dtype == BR_BOOL ? br_to(x, BR_I64) : x);
+    br_tensor *dense = br_contiguous(br_to(x, br__sum_dtype(x->dtype)));
     br_tensor *y = dense ? br__new_like(k->op.name, dense, dense->dtype) : NULL;
     if (y && y->numel > 0)
-        run(y, dense, *k->kernels[y->dtype], c);
+        run(y, dense, k->kernels[y->dtype], c);
     br_scope_return(scope, y);
     br_scope_end(scope);
     br_node *node = br_record(&k->op, y, BR_INPUTS(x), c, sizeof *c);
@@ -99,9 +99,7 @@ static void cumsum_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static br_tensor *cumsum(br_tensor *x, int64_t dim, bool reverse)
 {
-    static const kind k = { { "cumsum", cumsum_backward, false },
-                            { &br__cumsum_f32, &br__cumsum_f64, &br__cumsum_i64 },
-                            false };
+    static const kind k = { { "cumsum", cumsum_backward, false }, br__cumsum, false };
     return scan(&k, x, &(scan_params){ dim, reverse });
 }
 
@@ -162,17 +160,16 @@ static void cumprod_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         dx[0] = dy;
     else if (has_zero(x))
         dx[0] = products_excluding(x, dy, c);
-    else if (br_dtype_of(x) == BR_F32 && !br__in_range(y)) /* y / x may be an ordinary number */
-        dx[0] = br_to(quotients(br_to(x, BR_F64), NULL, br_to(dy, BR_F64), c), BR_F32);
+    else if (br__is_narrow(br_dtype_of(x)) &&
+             !br__in_range(y)) /* y / x may be an ordinary number */
+        dx[0] = br_to(quotients(br_to(x, BR_F64), NULL, br_to(dy, BR_F64), c), br_dtype_of(x));
     else
         dx[0] = quotients(x, y, dy, c);
 }
 
 static br_tensor *cumprod(br_tensor *x, int64_t dim, bool reverse)
 {
-    static const kind k = { { "cumprod", cumprod_backward, false },
-                            { &br__cumprod_f32, &br__cumprod_f64, &br__cumprod_i64 },
-                            true };
+    static const kind k = { { "cumprod", cumprod_backward, false }, br__cumprod, true };
     return scan(&k, x, &(scan_params){ dim, reverse });
 }
 
@@ -229,7 +226,7 @@ static bool products_fit(br_tensor *x, br_tensor *others, int64_t dim)
  * by. The exponent is applied in two halves, each of which is a normal number. */
 static br_tensor *scaled_products_of_others(br_tensor *x, int64_t dim)
 {
-    const double limit = br_dtype_of(x) == BR_F64 ? 1022 : 126;
+    const double limit = -br__dtypes[br_dtype_of(x)].min_exponent;
     br_scope *scope = br_no_grad_begin();
     br_tensor *scale = br__power_of_two(br_abs(x)), *exponent = br_log2(scale);
     br_tensor *others = br_sub(br_sum_dim(exponent, BR_DIMS(dim), true), exponent);
@@ -272,7 +269,7 @@ static br_tensor *prod(br_tensor *x, int64_t dim, bool keepdim)
     if (!br__required("prod", "x", x) || (dim != BR_ALL && !br__wrap_dim("prod", "dim", x, &dim)))
         return NULL;
     unsigned bits = dim == BR_ALL ? (1u << x->ndim) - 1 : x->ndim > 0 ? 1u << dim : 0;
-    br_tensor *y = br__reduced("prod", x, bits, keepdim, x->dtype == BR_BOOL ? BR_I64 : x->dtype);
+    br_tensor *y = br__reduced("prod", x, bits, keepdim, br__sum_dtype(x->dtype));
     br_reducer fold = { BR_FOLD(prod), 1, 1, y, NULL };
     if (!y || !br__reduce("prod", x, bits, &fold))
         return NULL;

@@ -169,44 +169,13 @@ static int64_t locate(const plan *p, int64_t tile, int64_t *offset, int64_t *out
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-/* Most results are contiguous and not divided. That case has its own loop, because a division takes
- * longer than the rest. */
-#define STORE_QUOTIENTS(name, type)                                                           \
-    EVERY_WIDTH static void name(type *out, const br_accumulator *v, int64_t n, int64_t step, \
-                                 double by)                                                   \
-    {                                                                                         \
-        if (step == 1 && by == 1)                                                             \
-            for (int64_t j = 0; j < n; j++)                                                   \
-                out[j] = (type)v[j].f;                                                        \
-        else                                                                                  \
-            for (int64_t j = 0; j < n; j++)                                                   \
-                out[j * step] = (type)(v[j].f / by);                                          \
-    }
-STORE_QUOTIENTS(store_f32, float)
-STORE_QUOTIENTS(store_f64, double)
-
 /* Stores n results from element `at` on, `step` elements apart. */
 static void store_values(const br_reducer *reducer, const br_accumulator *v, int64_t n, int64_t at,
                          int64_t step)
 {
     const br_tensor *out = reducer->values;
     char *data = out->data + at * (int64_t)br_dtype_size(out->dtype);
-    switch (out->dtype) {
-    case BR_F32:
-        store_f32((float *)(void *)data, v, n, step, reducer->divisor);
-        break;
-    case BR_F64:
-        store_f64((double *)(void *)data, v, n, step, reducer->divisor);
-        break;
-    case BR_I64:
-        for (int64_t j = 0; j < n; j++)
-            ((int64_t *)(void *)data)[j * step] = v[j].i;
-        break;
-    case BR_BOOL:
-        for (int64_t j = 0; j < n; j++)
-            data[j * step] = v[j].i != 0;
-        break;
-    }
+    br__kernels_of(out->dtype)->store_results(data, v, n, step, reducer->divisor);
 }
 
 static void store(const plan *p, const br_accumulator *values, const int64_t *indices, int64_t n,

@@ -27,13 +27,6 @@ typedef struct job {
     br_sort_entry *entries; /* two lines for each task */
 } job;
 
-static const br_sort_type *type_of(br_dtype dtype)
-{
-    static const br_sort_type *const types[] = { &br__sort_f32, &br__sort_f64, &br__sort_i64,
-                                                 &br__sort_bool };
-    return types[dtype];
-}
-
 /* Returns the index of the median, the lower of the middle two, or of the first NaN. */
 static int64_t median_of(const br_sort_type *type, const br_sort_entry *sorted, int64_t n)
 {
@@ -70,7 +63,7 @@ static void run_task(void *context, int64_t task)
 static void find_places(const char *op, const br_tensor *x, const order *o, const br_tensor *out)
 {
     enum { MAX_TASKS = 64 };
-    job j = { .type = type_of(x->dtype),
+    job j = { .type = &br__sort_types[x->dtype],
               .o = *o,
               .x = x->data,
               .out = (int64_t *)(void *)out->data,
@@ -195,8 +188,8 @@ br_tensor *br__argsort_rows(const char *op, br_tensor *rows)
     br_sort_entry *keys = spare && bytes ? br__block_alloc(op, bytes, &extent) : NULL;
     if (!keys)
         return br_failed() ? NULL : ordered;
-    type_of(dense->dtype)
-        ->keys(dense->numel, dense->data, (int64_t)br_dtype_size(dense->dtype), keys);
+    br__sort_types[dense->dtype].keys(dense->numel, dense->data,
+                                      (int64_t)br_dtype_size(dense->dtype), keys);
     br__sort_rows(dense->sizes[0], dense->sizes[1], keys, (int64_t *)(void *)ordered->data,
                   (int64_t *)(void *)spare->data);
     br__block_free(keys, bytes, extent);

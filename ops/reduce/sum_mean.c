@@ -92,11 +92,6 @@ static br_tensor *spread(const br_node *node, br_tensor *dy, unsigned bits)
 
 /* ---- Sum and mean ---------------------------------------------------------------------------- */
 
-static br_dtype sum_dtype(br_dtype dtype)
-{
-    return dtype == BR_BOOL ? BR_I64 : dtype;
-}
-
 static br_tensor *sum_into(const char *op, br_tensor *y, const br_tensor *x, unsigned bits,
                            double divisor)
 {
@@ -118,7 +113,7 @@ br_tensor *br_sum_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim
     if (!br__required("sum", "x", x) || !br__dims_to_bits("sum", x, ndims, dims, &bits))
         return NULL;
     br_tensor *y =
-        sum_into("sum", br__reduced("sum", x, bits, keepdim, sum_dtype(x->dtype)), x, bits, 1);
+        sum_into("sum", br__reduced("sum", x, bits, keepdim, br__sum_dtype(x->dtype)), x, bits, 1);
     br_record(&sum_op, y, BR_INPUTS(x), &bits, sizeof bits);
     return y;
 }
@@ -159,7 +154,7 @@ br_tensor *br_mean_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdi
     double count = (double)br__reduced_count(x->ndim, x->sizes, bits);
     br_tensor *y =
         sum_into("mean", br__reduced("mean", x, bits, keepdim, x->dtype), x, bits, count);
-    if (y && x->dtype == BR_F64 && !br__finite(y) && !mean_of_large(y, x, bits, count))
+    if (y && !br__is_narrow(x->dtype) && !br__finite(y) && !mean_of_large(y, x, bits, count))
         return NULL;
     br_record(&mean_op, y, BR_INPUTS(x), &bits, sizeof bits);
     return y;
@@ -201,7 +196,7 @@ br_tensor *br_sum_to_size(br_tensor *x, int ndim, const int64_t *sizes)
                        br__shape_of(ndim, sizes), br__shape(x));
     if (bits == 0 && (ndim > 0 || x->dtype != BR_BOOL)) /* PyTorch sums a bool to i64 for size [] */
         return x;
-    br_tensor *y = br__new("sum_to_size", ndim, sizes, sum_dtype(x->dtype));
+    br_tensor *y = br__new("sum_to_size", ndim, sizes, br__sum_dtype(x->dtype));
     y = sum_into("sum_to_size", y, x, bits, 1);
     br_record(&sum_to_size_op, y, BR_INPUTS(x), NULL, 0);
     return y;

@@ -3,8 +3,8 @@
  * tensor/cpu.c. No kernel runs. */
 #define br__cpu                    simulated_cpu
 #define br__permits_amx            simulated_permission
-#define br__kernels                simulated_kernels
-#define br__gemm_kernels           simulated_gemm_kernels
+#define br__kernels_of             simulated_kernels
+#define br__gemm_kernels_of        simulated_gemm_kernels
 #define br__gemm_bf16_kernels      simulated_bf16_kernels
 #define br__attention_bf16_kernels simulated_attention_kernels
 #define br__force_kernels          simulated_force_kernels
@@ -90,8 +90,8 @@ Test(capability, the_best_kernels_and_unit_are_chosen)
 Test(capability, permission_is_asked_for_when_the_unit_is_needed)
 {
     begin(BR_CPU_AMX, true, NULL);
-    simulated_kernels(false);
-    simulated_gemm_kernels(true);
+    simulated_kernels(BR_F32);
+    simulated_gemm_kernels(BR_F64);
     unit(BR_MATMUL_HIGHEST);
     cr_assert_eq(asked, 0);
     unit(BR_MATMUL_MEDIUM);
@@ -116,11 +116,11 @@ Test(capability, a_name_that_cannot_be_used_is_an_error)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         begin(cases[i].cpu, cases[i].permits, cases[i].name);
-        simulated_kernels(false);
+        simulated_kernels(BR_F32);
         check_fails(!br_failed(), cases[i].best);
     }
     begin(BR_CPU_AVX2, true, "sse");
-    simulated_kernels(false);
+    simulated_kernels(BR_F32);
     check_fails(!br_failed(),
                 "BRASA_CPU_CAPABILITY is 'sse', must be amx, avx512_bf16, avx512, avx2 or "
                 "baseline; this processor, its operating system and this build support at "

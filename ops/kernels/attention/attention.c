@@ -71,17 +71,16 @@ static void move(br_strided *x, int64_t elements, int64_t size)
 static const br_attention_kernels *kernels_for(const br_attention *a)
 {
     const br_attention_kernels *rounding = NULL;
-    if (!a->is_double && a->head.queries >= BF16_QUERIES &&
-        br__matmul_precision() == BR_MATMUL_MEDIUM)
+    if (a->head.queries >= BF16_QUERIES && br__matmul_precision_of(a->dtype) == BR_MATMUL_MEDIUM)
         rounding = br__attention_bf16_kernels();
-    return rounding ? rounding : &br__kernels(a->is_double)->attention;
+    return rounding ? rounding : &br__kernels_of(a->dtype)->attention;
 }
 
 /* Returns the arguments of the kernels for head i. */
 static br_attention_work head_at(const br_attention *a, int64_t i)
 {
     br_attention_work w = a->head;
-    const int64_t size = a->is_double ? sizeof(double) : sizeof(float);
+    const int64_t size = (int64_t)br__dtype_size(a->dtype);
     for (int d = 0; d < a->batch_ndim; d++) {
         const br_attention_batch *step = &a->batch[d];
         const int64_t n = i % a->batch_sizes[d];

@@ -1,5 +1,5 @@
-/* ops/kernels/attention/attention.h - scaled dot-product attention over batches of heads, for f32
- * and f64, on plain memory.
+/* ops/kernels/attention/attention.h - scaled dot-product attention over batches of heads of a
+ * floating-point dtype, on plain memory.
  *
  * Operands may have any strides. A batch stride of 0 broadcasts an operand, and its gradient is
  * then summed over that dimension. Apart from the results, memory use does not grow with the number
@@ -21,7 +21,7 @@ typedef struct br_attention_batch {
 
 /* Attention over all combinations of batch indices. */
 typedef struct br_attention {
-    bool is_double;
+    br_dtype dtype;
     br_attention_work head; /* head 0 */
     int batch_ndim;         /* the first dimension varies fastest */
     int64_t batch_sizes[BR_ATTENTION_BATCH_DIMS];

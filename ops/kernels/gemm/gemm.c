@@ -493,15 +493,15 @@ static const br_gemm_kernels *kernels_for(const br_gemm *g, br_matmul_precision 
 
 static bool multiply(const br_gemm *g)
 {
-    const br_matmul_precision precision = g->is_double ? BR_MATMUL_HIGHEST : br__matmul_precision();
+    const br_matmul_precision precision = br__matmul_precision_of(g->dtype);
     br_gemm row;
     if (g->n == 1 && g->c_row == 1 && !g->bias && !g->b_rows) {
         row = flipped(g); /* vectors run along the rows of C: a single column would waste them */
         g = &row;
     }
     job j = { .g = g,
-              .kernels = br__gemm_kernels(g->is_double),
-              .size = g->is_double ? sizeof(double) : sizeof(float),
+              .kernels = br__gemm_kernels_of(g->dtype),
+              .size = (int64_t)br__dtype_size(g->dtype),
               .multiply = multiply_by_tiles };
     if (should_use_dots(j.kernels, g))
         j.multiply = multiply_by_dots;

@@ -6,6 +6,8 @@
 #ifndef BR_GEMM_H
 #define BR_GEMM_H
 
+#include "tensor/dtype.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,7 +17,7 @@ enum { BR_GEMM_PADDING = 64 }; /* bytes after each listed element of B that must
 /* C = A B or C = A B + bias, or either added to C, for each combination of batch indices. Strides
  * are in elements; a batch stride of 0 reuses an operand. */
 typedef struct br_gemm {
-    bool is_double;
+    br_dtype dtype;
     int64_t m, n, k; /* C [m, n], A [m, k], B [k, n]; any may be 0 */
     const void *a, *b;
     void *c; /* the elements of a row are contiguous */

@@ -14,7 +14,7 @@ void br__gemm_blis(const br_gemm *g)
     bli_rntm_init(&runtime);
     bli_rntm_set_num_threads(1, &runtime);
     bli_rntm_disable_l3_sup(&runtime); /* its sums would depend on how C is partitioned */
-    if (g->is_double) {
+    if (g->dtype == BR_F64) {
         double one = 1, beta = g->accumulate ? 1 : 0;
         bli_dgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, g->m, g->n, g->k, &one, (double *)g->a,
                      g->a_row, g->a_col, (double *)g->b, g->b_row, g->b_col, &beta, g->c, g->c_row,

@@ -46,6 +46,11 @@ br_matmul_precision br__matmul_precision(void)
     return (br_matmul_precision)(__builtin_expect(now == NOT_READ, 0) ? read_environment() : now);
 }
 
+br_matmul_precision br__matmul_precision_of(br_dtype dtype)
+{
+    return dtype == BR_F32 ? br__matmul_precision() : BR_MATMUL_HIGHEST;
+}
+
 bool br_set_float32_matmul_precision(const char *name)
 {
     const char *op = "set_float32_matmul_precision";
