@@ -95,7 +95,7 @@ Test(view, transpose_and_permute)
     check_fails(br_permute(x, BR_DIMS(0, 1)),
                 "2 dims for x [2, 3, 4], must name each of its 3 dimensions once");
     check_fails(br_permute(x, BR_DIMS(0, 1, -2)), "name dimension 1 twice");
-    check_fails(br_permute(x, BR_DIMS(0, 1, 3)), "dim is 3, must be in -3 .. 2");
+    check_fails(br_permute(x, BR_DIMS(0, 1, 3)), "dims is 3, must be in -3 .. 2");
     check_fails(br_transpose(x, 0, -4), "dim1 is -4");
 }
 
