@@ -512,6 +512,7 @@ test_checks() {
 # The checks of .ci/run. They give the same results every time.
 run_checks() {
     test_checks
+    check "names of wrong arguments" with_build gcc tests/ctypes/named_arguments.py build/libbrasa.so
     check "defaults of options" with_build gcc tests/ctypes/options.py check build/libbrasa.so
     check "layers" .ci/layers
     check "prose" .ci/prose

@@ -160,13 +160,22 @@ static bool same_shape(const br_output *a, const br_output *b)
            memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes) == 0;
 }
 
+/* Writes "f32 [2, 3]". */
+static const char *describe(const br_output *output, char *text, size_t size)
+{
+    snprintf(text, size, "%s %s", br_dtype_name(output->dtype),
+             br__shape_of(output->ndim, output->sizes));
+    return text;
+}
+
 static bool fill_node(br_node *first, const br_node *second)
 {
+    char made[2][BR_SHAPE_SIZE + 8];
     if (first->op != second->op)
         return differs("an operation", first->op->name, second->op->name);
     if (!same_shape(first->outputs, second->outputs))
-        return differs(first->op->name, br__shape_of(first->outputs->ndim, first->outputs->sizes),
-                       br__shape_of(second->outputs->ndim, second->outputs->sizes));
+        return differs(first->op->name, describe(first->outputs, made[0], sizeof made[0]),
+                       describe(second->outputs, made[1], sizeof made[1]));
     if (first->n_saved != second->n_saved)
         return differs(first->op->name, "one number of saved values", "another");
     for (int k = 0; k < second->n_saved; k++)

@@ -84,7 +84,8 @@ static bool is_of_leaf(const br_tensor *t)
 /* Returns true and sets an error if t is still a leaf of the graph that computes its new value,
  * which can happen after its requires_grad was cleared: the tensor would hold a reference to
  * itself. */
-static bool makes_cycle(const char *op, const br_tensor *t, int n_inputs, br_tensor *const *inputs)
+static bool makes_cycle(const char *op, const char *name, const br_tensor *t, int n_inputs,
+                        br_tensor *const *inputs)
 {
     const br_tensor *changed = t->base ? t->base : t;
     const br_autograd *a = br__autograd(changed);
@@ -92,45 +93,77 @@ static bool makes_cycle(const char *op, const br_tensor *t, int n_inputs, br_ten
         return false;
     if (!br__failed())
         br_fail(BR_ERROR_STATE, op,
-                "a %s once required grad and is a leaf of the graph that computes its new value: "
+                "%s %s once required grad and is a leaf of the graph that computes its new value: "
                 "change a clone of it",
-                br__shape(t));
+                name, br__shape(t));
     return true;
 }
 
 /* Returns true if autograd can follow a change of t by `op` that is computed from the inputs. */
-static bool can_follow(const char *op, const br_tensor *t, int n_inputs, br_tensor *const *inputs)
+static bool can_follow(const char *op, const char *name, const br_tensor *t, int n_inputs,
+                       br_tensor *const *inputs)
 {
     bool recorded = br_requires_grad(t) || br__any_requires_grad(n_inputs, inputs);
     if (!recorded && !t->hides_grad)
         return true;
     if (t->untracked)
         br_fail(BR_ERROR_STATE, op,
-                "a %s is a view made in a no-grad scope, so a change of it in grad mode would not "
+                "%s %s is a view made in a no-grad scope, so a change of it in grad mode would not "
                 "reach the gradient of the viewed tensor: clone it first, or change it inside "
                 "br_no_grad_begin()",
-                br__shape(t));
+                name, br__shape(t));
     else if (t->base && !t->base->contiguous)
         br_fail(BR_ERROR_STATE, op,
-                "a %s is a view of %s, which is not contiguous: clone the base first", br__shape(t),
-                br__shape(t->base));
+                "%s %s is a view of %s, which is not contiguous: clone the base first", name,
+                br__shape(t), br__shape(t->base));
     else
-        return !makes_cycle(op, t, n_inputs, inputs);
+        return !makes_cycle(op, name, t, n_inputs, inputs);
     return false;
 }
 
-bool br__before_fill(const char *op, br_tensor *t, int n_inputs, br_tensor *const *inputs)
+/* Makes the checks that apply to any change. */
+static bool check_change(const char *op, const char *name, br_tensor *t, int n_inputs,
+                         br_tensor *const *inputs)
+{
+    if (br__thread.no_grad)
+        return true;
+    if (!is_of_leaf(t))
+        return can_follow(op, name, t, n_inputs, inputs);
+    br_fail(BR_ERROR_STATE, op,
+            "%s %s is a %s that requires grad: change it inside br_no_grad_begin()", name,
+            br__shape(t), t->base ? "view of a leaf" : "leaf");
+    return false;
+}
+
+bool br__before_fill(const char *op, const char *name, br_tensor *t, int n_inputs,
+                     br_tensor *const *inputs)
 {
     if (BR_PROFILING)
         br__thread.events->result(t);
-    if (!br__thread.no_grad && is_of_leaf(t)) {
-        br_fail(BR_ERROR_STATE, op,
-                "a %s is a %s that requires grad: change it inside br_no_grad_begin()",
-                br__shape(t), t->base ? "view of a leaf" : "leaf");
+    if (!check_change(op, name, t, n_inputs, inputs))
         return false;
-    }
-    if (!br__thread.no_grad && !can_follow(op, t, n_inputs, inputs))
+    br__changed_by(t, op);
+    return true;
+}
+
+bool br__can_change(const char *op, const char *name, br_tensor *t, int n_inputs,
+                    br_tensor *const *inputs)
+{
+    if (!br__shares_elements(t))
+        return check_change(op, name, t, n_inputs, inputs);
+    br_fail(BR_ERROR_STATE, op,
+            "%s %s is expanded or unfolded, so several elements share memory: clone it first", name,
+            br__shape(t));
+    return false;
+}
+
+bool br__before_change(const char *op, const char *name, br_tensor *t, int n_inputs,
+                       br_tensor *const *inputs)
+{
+    if (!br__can_change(op, name, t, n_inputs, inputs))
         return false;
+    if (BR_PROFILING)
+        br__thread.events->result(t);
     br__changed_by(t, op);
     return true;
 }
@@ -143,13 +176,7 @@ bool br_before_in_place(const char *op, br_tensor *t, int n_inputs, br_tensor *c
     }
     if (n_inputs > 0 && !br__required(op, "inputs", inputs))
         return false;
-    if (br__shares_elements(t)) {
-        br_fail(BR_ERROR_STATE, op,
-                "a %s is expanded or unfolded, so several elements share memory: clone it first",
-                br__shape(t));
-        return false;
-    }
-    return br__before_fill(op, t, n_inputs, inputs);
+    return br__before_change(op, "a", t, n_inputs, inputs);
 }
 
 /* If t is a gradient, ends the history that it got by an in-place change when the scope ends, as
@@ -168,7 +195,7 @@ br_node *br_record_in_place(const br_op *op, br_tensor *t, int n_inputs, br_tens
     if (BR_ANOMALY && !br__anomaly_forward(op, t, n_inputs, inputs))
         return NULL;
     if (br__failed() || br__thread.no_grad || !t || !br__any_requires_grad(n_inputs, inputs) ||
-        !can_follow(op->name, t, n_inputs, inputs))
+        !can_follow(op->name, "a", t, n_inputs, inputs))
         return NULL;
     br_node *node = br__record_as(op, t, n_inputs, inputs, params, params_size);
     return node && propagate_to_views(t) && end_of_gradient(t) ? node : NULL;

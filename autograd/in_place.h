@@ -21,8 +21,17 @@ br_tensor *br__part(br_tensor *x, const br_part *part);
 br_tensor *br__clear_part(br_tensor *x, const br_part *part);
 br_tensor *br__fill_part(br_tensor *y, const br_part *part);
 
-/* Same as br_before_in_place(), for required arguments and for an operation that gives all elements
- * the same value: elements of t may share memory. */
-bool br__before_fill(const char *op, br_tensor *t, int n_inputs, br_tensor *const *inputs);
+/* The three functions below are parts of br_before_in_place(), for required arguments. Messages
+ * call t by its name in the header.
+ *
+ * Makes all checks, and changes nothing. */
+bool br__can_change(const char *op, const char *name, br_tensor *t, int n_inputs,
+                    br_tensor *const *inputs);
+/* Makes all checks and gives t a new version. */
+bool br__before_change(const char *op, const char *name, br_tensor *t, int n_inputs,
+                       br_tensor *const *inputs);
+/* Same for an operation that gives all elements the same value: elements of t may share memory. */
+bool br__before_fill(const char *op, const char *name, br_tensor *t, int n_inputs,
+                     br_tensor *const *inputs);
 
 #endif

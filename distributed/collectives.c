@@ -4,10 +4,12 @@
  * begins with an agreement, in which a rank with a pending error takes part, too: so the others
  * learn of the error instead of waiting for ever. */
 #include "distributed/distributed_internal.h"
+#include "tensor/strided.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include <brasa/autograd.h>
 #include <brasa/ops.h>
 
 typedef struct collective {
@@ -78,14 +80,31 @@ static br_tensor *dense(collective *c, br_tensor *t)
     return copy;
 }
 
-/* Copies the result back into t if the data were a copy. */
-static bool finish(br_tensor *t, br_tensor *copy, bool ok)
+bool br__dist_writable(const char *op, const br_tensor *t)
 {
-    if (ok && br_data(copy) != br_data(t))
+    if (br_failed() || !t)
+        return false;
+    if (br__shares_elements(t))
+        br_raise(BR_ERROR_ARGUMENT,
+                 "%s: t %s is expanded or unfolded, so several elements share memory: clone it "
+                 "first",
+                 op, br_shape_text(t));
+    return !br_failed();
+}
+
+/* Checks a tensor that this rank writes to before the ranks communicate, so that the others learn
+ * of the error. */
+static void check_writable(collective *c, const br_tensor *t)
+{
+    if (!c->note.error && !br__dist_writable(c->note.op, t))
+        refuse(c);
+}
+
+bool br__dist_written(const char *op, br_tensor *t, br_tensor *copy)
+{
+    if (br_data(copy) != br_data(t))
         br_copy_(t, copy);
-    else if (ok)
-        br_bump_version(t);
-    return ok && !br_failed();
+    return !br_failed() && br_before_in_place(op, t, 0, NULL); /* gives t a new version */
 }
 
 /* ---- Barrier and broadcast ------------------------------------------------------------------- */
@@ -122,9 +141,12 @@ bool br__dist_broadcast(br_tensor *t, int source, br_dist_group *group, const ch
     c.note.argument = c.other = source;
     c.note.argument_name = "source";
     c.note.subject = subject;
+    const bool writes = c.g->rank != source;
     br_scope *scope = br_no_grad_begin();
+    if (writes)
+        check_writable(&c, t);
     br_tensor *copy = dense(&c, t);
-    bool ok = finish(t, copy, communicate(&c));
+    bool ok = communicate(&c) && (!writes || br__dist_written(c.note.op, t, copy));
     br_scope_end(scope);
     return ok;
 }
@@ -212,8 +234,9 @@ bool br_dist_all_reduce(br_tensor *t, br_dist_reduction reduction, br_dist_group
     if (alone(&c))
         return valid && !br_failed();
     br_scope *scope = br_no_grad_begin();
+    check_writable(&c, t);
     br_tensor *copy = dense(&c, t);
-    bool ok = finish(t, copy, communicate(&c));
+    bool ok = communicate(&c) && br__dist_written(c.note.op, t, copy);
     br_scope_end(scope);
     return ok;
 }
@@ -245,8 +268,8 @@ static br_tensor *new_result(collective *c, const br_tensor *t, int64_t first, i
     return y;
 }
 
-/* Communicates, or copies t if there is no other rank. Returns y, which new_result() made, from the
- * scope; NULL on error. */
+/* Communicates, or copies t if there is no other rank. Ends the scope, and returns y, which
+ * new_result() made in it; NULL on error. */
 static br_tensor *finish_result(collective *c, br_tensor *t, br_tensor *y, br_scope *scope)
 {
     dense(c, t); /* lives until the scope ends */
@@ -255,7 +278,9 @@ static br_tensor *finish_result(collective *c, br_tensor *t, br_tensor *y, br_sc
         ok = communicate(c);
     else if (ok)
         memcpy(c->result, c->data, c->bytes);
-    return br_scope_return(scope, ok ? y : NULL);
+    y = br_scope_return(scope, ok ? y : NULL);
+    br_scope_end(scope);
+    return y;
 }
 
 br_tensor *br_dist_all_gather(br_tensor *t, br_dist_group *group)

@@ -181,7 +181,7 @@ static bool transmit(const char *op, br_tensor *t, const char *name, int other, 
                      br_dist_group *group, void (*run)(br_dist_job *job))
 {
     const br_dist_group *g = BR_LIVE_GROUP(op, group) ? br__dist_group(group) : NULL;
-    if (!check(op, t, name, other, tag, g))
+    if (!check(op, t, name, other, tag, g) || (run == run_recv && !br__dist_writable(op, t)))
         return false;
     transmission s = { .job.run = run, .job.op = op, .g = g, .other = other };
     s.header = (header){ .group = g->identity, .tag = tag, .dtype = (int64_t)br_dtype_of(t) };
@@ -194,10 +194,8 @@ static bool transmit(const char *op, br_tensor *t, const char *name, int other, 
         br__dist_start(&s.job);
         br__dist_wait(&s.job);
     }
-    if (run == run_recv && !br_failed() && br_data(copy) != br_data(t))
-        br_copy_(t, copy);
-    else if (run == run_recv && !br_failed())
-        br_bump_version(t);
+    if (run == run_recv && !br_failed())
+        br__dist_written(op, t, copy);
     br_scope_end(scope);
     return !br_failed();
 }

@@ -33,6 +33,8 @@ static bool check_tensor(const br_named_tensor *item, int64_t i)
         br_fail(BR_ERROR_ARGUMENT, op, "tensor name \"__metadata__\" is reserved");
     else if (!item->tensor)
         br_fail(BR_ERROR_ARGUMENT, op, "tensor \"%s\" is NULL", br_printable(item->name));
+    else
+        br__required(op, item->name, item->tensor); /* it may have been freed */
     return !br_failed();
 }
 

@@ -77,7 +77,11 @@ static br_layer_norm *encoder_norm(br_anatomy_config c)
 
 static br_tensor *mask_scores(br_tensor *scores, br_tensor *mask)
 {
-    return mask ? br_masked_fill(scores, br_eq_scalar(mask, 0), -INFINITY) : scores;
+    if (!mask)
+        return scores;
+    return br_require_tensor("attention", "mask", mask)
+               ? br_masked_fill(scores, br_eq_scalar(mask, 0), -INFINITY)
+               : NULL;
 }
 
 /* Computes attention, with dropout of the weights if `dropout` is not NULL. */
@@ -99,6 +103,10 @@ static br_tensor *attention(br_tensor *query, br_tensor *key, br_tensor *value, 
 br_tensor *br_anatomy_scaled_dot_product_attention(br_tensor *query, br_tensor *key,
                                                    br_tensor *value, br_tensor *mask)
 {
+    const char *op = "scaled_dot_product_attention";
+    if (!br_require_tensor(op, "query", query) || !br_require_tensor(op, "key", key) ||
+        !br_require_tensor(op, "value", value) || (mask && !br_require_tensor(op, "mask", mask)))
+        return NULL;
     return attention(query, key, value, mask, NULL);
 }
 
@@ -125,7 +133,8 @@ br_anatomy_simplified_steps br_anatomy_simplified_attention_forward(
     br_anatomy_simplified_attention *self, br_tensor *input_ids)
 {
     br_anatomy_simplified_steps s = { 0 };
-    if (!br_module_enter(self ? br_base(self) : NULL))
+    if (!br_require_tensor("simplified_attention", "input_ids", input_ids) ||
+        !br_module_enter(self ? br_base(self) : NULL))
         return s;
     s.inputs_embeds = br_embedding_forward(self->token_emb, input_ids);
     br_tensor *query = s.inputs_embeds, *key = s.inputs_embeds, *value = s.inputs_embeds;

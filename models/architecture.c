@@ -108,6 +108,10 @@ br_tensor *br_architecture_scaled_dot_product_attention(br_tensor *query, br_ten
                                                         br_tensor *value, br_tensor *mask,
                                                         br_dropout *dropout)
 {
+    const char *op = "scaled_dot_product_attention";
+    if (!br_require_tensor(op, "query", query) || !br_require_tensor(op, "key", key) ||
+        !br_require_tensor(op, "value", value) || (mask && !br_require_tensor(op, "mask", mask)))
+        return NULL;
     return attend(query, key, value, mask, dropout, false);
 }
 

@@ -29,6 +29,8 @@ br_tensor *br_architecture_subsequent_mask(int64_t size)
 
 br_tensor *br_architecture_make_std_mask(br_tensor *target, int64_t pad)
 {
+    if (!br_require_tensor("architecture_make_std_mask", "target", target))
+        return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *target_mask = br_ne_scalar(target, (double)pad);
     target_mask = br_logical_and(target_mask, br_architecture_subsequent_mask(br_size(target, -1)));
@@ -39,6 +41,8 @@ br_tensor *br_architecture_make_std_mask(br_tensor *target, int64_t pad)
 
 br_tensor *br_architecture_source_mask(br_tensor *source)
 {
+    if (!br_require_tensor("architecture_source_mask", "source", source))
+        return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *mask = br_scope_return(scope, br_unsqueeze(br_ne_scalar(source, 0), -2));
     br_scope_end(scope);

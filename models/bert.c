@@ -83,6 +83,9 @@ br_tensor *br_bert_gelu(br_tensor *x)
 
 br_tensor *br_bert_pad_mask(br_tensor *seq_q, br_tensor *seq_k)
 {
+    if (!br_require_tensor("bert_pad_mask", "seq_q", seq_q) ||
+        !br_require_tensor("bert_pad_mask", "seq_k", seq_k))
+        return NULL;
     br_scope *scope = br_scope_begin();
     int64_t batch_size = br_size(seq_q, 0), len_q = br_size(seq_q, 1), len_k = br_size(seq_k, 1);
     br_tensor *pad_attn_masked = br_unsqueeze(br_eq_scalar(seq_k, 0), 1);
@@ -95,6 +98,12 @@ br_tensor *br_bert_pad_mask(br_tensor *seq_q, br_tensor *seq_k)
 br_tensor *br_bert_attention(br_tensor *q, br_tensor *k, br_tensor *v, br_tensor *attn_mask,
                              br_tensor **attn)
 {
+    const char *op = "bert_attention";
+    if (attn)
+        *attn = NULL;
+    if (!br_require_tensor(op, "q", q) || !br_require_tensor(op, "k", k) ||
+        !br_require_tensor(op, "v", v) || !br_require_tensor(op, "attn_mask", attn_mask))
+        return NULL;
     br_scope *scope = br_scope_begin();
     double root = sqrt((double)br_size(k, -1));
     br_tensor *scores = br_div_scalar(br_matmul(q, br_transpose(k, -1, -2)), root);

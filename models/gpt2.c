@@ -436,6 +436,9 @@ br_tensor *br_causal_lm_loss(br_tensor *logits, br_tensor *labels)
         br_size(labels, 1) != br_size(logits, 1))
         return br_fail(BR_ERROR_SHAPE, name, "logits %s must be [B, S, V], and labels %s [B, S]",
                        br_shape_text(logits), br_shape_text(labels));
+    if (br_dtype_of(labels) != BR_I64)
+        return br_fail(BR_ERROR_DTYPE, name, "labels are %s, must be i64",
+                       br_dtype_name(br_dtype_of(labels)));
     br_scope *scope = br_scope_begin();
     br_tensor *loss = br_cross_entropy(br_flatten(logits, 0, 1), next_labels(labels), NULL);
     br_scope_return(scope, loss);

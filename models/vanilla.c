@@ -261,20 +261,28 @@ br_tensor *br_vanilla_decoder_forward(br_vanilla_decoder *self, br_tensor *trg, 
 
 /* ---- Transformer ----------------------------------------------------------------------------- */
 
-br_tensor *br_vanilla_src_mask(br_tensor *src, int64_t pad_idx)
+/* Returns true where the tokens are not padding, [N, 1, 1, L]. */
+static br_tensor *visible_tokens(br_tensor *tokens, int64_t pad_idx)
 {
     br_scope *scope = br_scope_begin();
-    br_tensor *src_mask = br_unsqueeze(br_unsqueeze(br_ne_scalar(src, (double)pad_idx), 1), 2);
-    br_scope_return(scope, src_mask);
+    br_tensor *mask = br_unsqueeze(br_unsqueeze(br_ne_scalar(tokens, (double)pad_idx), 1), 2);
+    br_scope_return(scope, mask);
     br_scope_end(scope);
-    return src_mask;
+    return mask;
+}
+
+br_tensor *br_vanilla_src_mask(br_tensor *src, int64_t pad_idx)
+{
+    return br_require_tensor("vanilla_src_mask", "src", src) ? visible_tokens(src, pad_idx) : NULL;
 }
 
 br_tensor *br_vanilla_trg_mask(br_tensor *trg, int64_t pad_idx)
 {
+    if (!br_require_tensor("vanilla_trg_mask", "trg", trg))
+        return NULL;
     br_scope *scope = br_scope_begin();
     int64_t trg_len = br_size(trg, 1);
-    br_tensor *trg_pad_mask = br_vanilla_src_mask(trg, pad_idx);
+    br_tensor *trg_pad_mask = visible_tokens(trg, pad_idx);
     br_tensor *ones = br_ones(BR_SHAPE(trg_len, trg_len), BR_BOOL);
     trg_pad_mask = br_logical_and(br_tril(ones, 0), trg_pad_mask);
     br_scope_return(scope, trg_pad_mask);

@@ -1,4 +1,5 @@
 /* nn/init.c - initial values as in torch.nn.init, generated as PyTorch does and not recorded. */
+#include "autograd/in_place.h"
 #include "nn/nn_internal.h"
 #include "tensor/random_internal.h"
 
@@ -284,7 +285,7 @@ br_tensor *br_init_trunc_normal_(br_tensor *t, double mean, double std, double l
         while (!sample_candidates(&d))
             ;
     }
-    if (!br_failed() && br_before_in_place("init_trunc_normal_", t, BR_INPUTS(t)))
+    if (!br_failed() && br__before_change("init_trunc_normal_", "t", t, BR_INPUTS(t)))
         br__copy(t, d.values);
     br_free(d.pending);
     br_scope_end(scope);

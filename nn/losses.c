@@ -26,8 +26,12 @@ static br_loss *new_loss(const char *class_name, int n_inputs, br_loss_fn functi
 
 /* Weights are buffers, as in PyTorch. The caller keeps its references and may pass the weights to
  * several losses. */
-static void keep_weights(br_loss *self, br_tensor *weight, br_tensor *pos_weight)
+static void keep_weights(const char *op, br_loss *self, br_tensor *weight, br_tensor *pos_weight)
 {
+    if (weight && !br__required(op, "weight", weight))
+        weight = NULL;
+    if (pos_weight && !br__required(op, "pos_weight", pos_weight))
+        pos_weight = NULL;
     self->weight = br__module_share_buffer(br_base(self), "weight", weight);
     self->pos_weight = br__module_share_buffer(br_base(self), "pos_weight", pos_weight);
 }
@@ -93,7 +97,7 @@ static br_loss *new_class_loss(const char *op, const char *class_name, br_loss_f
     br_loss *self = new_loss(class_name, 2, function, BR_REDUCTION_MEAN);
     self->classes = *BR_OPTIONS_OF(op, br_cross_entropy, options);
     self->reduction = self->classes.reduction;
-    keep_weights(self, self->classes.weight, NULL);
+    keep_weights(op, self, self->classes.weight, NULL);
     return self;
 }
 
@@ -127,7 +131,7 @@ static br_tensor *bce(const br_loss *self, br_tensor *const *in)
 br_loss *br_bce_loss_new(br_tensor *weight, br_reduction reduction)
 {
     br_loss *self = new_loss("BCELoss", 2, bce, reduction);
-    keep_weights(self, weight, NULL);
+    keep_weights("bce_loss", self, weight, NULL);
     return self;
 }
 
@@ -141,7 +145,7 @@ br_loss *br_bce_with_logits_loss_new(br_tensor *weight, br_reduction reduction,
                                      br_tensor *pos_weight)
 {
     br_loss *self = new_loss("BCEWithLogitsLoss", 2, bce_with_logits, reduction);
-    keep_weights(self, weight, pos_weight);
+    keep_weights("bce_with_logits_loss", self, weight, pos_weight);
     return self;
 }
 

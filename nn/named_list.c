@@ -115,6 +115,9 @@ br_named_list *br_named_list_filter(const br_named_list *all, int n_globs, const
     if (n_globs < 0)
         return br_fail(BR_ERROR_ARGUMENT, op, "n_globs is %d, must not be negative", n_globs);
     for (int k = 0; k < n_globs; k++)
+        if (!br__required_item_handle(op, "globs", k, globs[k], BR_HANDLE_NONE))
+            return NULL;
+    for (int k = 0; k < n_globs; k++)
         warn_of_typo(op, all, globs[k]);
     br_named_list *list = br__named_list_new(false);
     for (int64_t i = 0; list && i < all->count; i++) {

@@ -70,8 +70,10 @@ br_tensor *br_sinusoidal_positional_encoding_forward(br_sinusoidal_positional_en
 
 static br_tensor *rotate(const br_rotary_embedding *self, br_tensor *x, int64_t offset)
 {
-    int64_t length = x && br_ndim(x) >= 2 ? br_size(x, -2) : -1, capacity = br_size(self->cos, 0);
-    if (x && (length < 0 || offset < 0 || offset > capacity - length))
+    if (!br__required("rotary_embedding", "x", x))
+        return NULL;
+    int64_t length = br_ndim(x) >= 2 ? br_size(x, -2) : -1, capacity = br_size(self->cos, 0);
+    if (length < 0 || offset < 0 || offset > capacity - length)
         return br_fail(BR_ERROR_SHAPE, "rotary_embedding",
                        "x %s at offset %lld: x must be [..., L, %lld], and offset + L at most %lld",
                        br__shape(x), (long long)offset, (long long)(2 * br_size(self->cos, 1)),

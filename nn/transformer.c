@@ -39,6 +39,9 @@ br_tensor *br_transformer_forward(br_transformer *self, br_tensor *src, br_tenso
 {
     static const br_transformer_masks none;
     const br_transformer_masks *m = masks ? masks : &none;
+    static const char *const names[] = { "src", "tgt" };
+    if (!br__transformer_inputs("transformer", names, 2, BR_INPUTS(src, tgt)))
+        return NULL;
     br_enter_with(self, src);
     br_tensor *memory = br_transformer_encoder_forward(self->encoder, src, m->src_mask,
                                                        m->src_key_padding_mask, m->src_is_causal);

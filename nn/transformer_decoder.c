@@ -78,6 +78,9 @@ br_tensor *br_transformer_decoder_layer_forward(br_transformer_decoder_layer *se
 {
     static const br_transformer_masks none;
     const br_transformer_masks *m = masks ? masks : &none;
+    static const char *const names[] = { "tgt", "memory" };
+    if (!br__transformer_inputs("transformer_decoder_layer", names, 2, BR_INPUTS(tgt, memory)))
+        return NULL;
     return br_module_run(self, run_layer,
                          BR_INPUTS(tgt, memory, m->tgt_mask, m->memory_mask,
                                    m->tgt_key_padding_mask, m->memory_key_padding_mask),
@@ -108,6 +111,9 @@ br_transformer_decoder *br_transformer_decoder_new(int64_t d_model, int64_t nhea
 br_tensor *br_transformer_decoder_forward(br_transformer_decoder *self, br_tensor *tgt,
                                           br_tensor *memory, const br_transformer_masks *masks)
 {
+    static const char *const names[] = { "tgt", "memory" };
+    if (!br__transformer_inputs("transformer_decoder", names, 2, BR_INPUTS(tgt, memory)))
+        return NULL;
     br_tensor *x = tgt;
     br_enter_with(self, x);
     for (int64_t i = 0; i < br_module_list_size(self->layers); i++)

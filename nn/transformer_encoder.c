@@ -61,6 +61,10 @@ br_tensor *br_transformer_encoder_layer_forward(br_transformer_encoder_layer *se
                                                 br_tensor *src_mask,
                                                 br_tensor *src_key_padding_mask, bool is_causal)
 {
+    static const char *const names[] = { "src", "src_mask", "src_key_padding_mask" };
+    if (!br__transformer_inputs("transformer_encoder_layer", names, 1,
+                                BR_INPUTS(src, src_mask, src_key_padding_mask)))
+        return NULL;
     return br_module_run(self, run_layer, BR_INPUTS(src, src_mask, src_key_padding_mask),
                          &is_causal, sizeof is_causal);
 }
@@ -90,6 +94,10 @@ br_tensor *br_transformer_encoder_forward(br_transformer_encoder *self, br_tenso
                                           br_tensor *mask, br_tensor *src_key_padding_mask,
                                           bool is_causal)
 {
+    static const char *const names[] = { "src", "mask", "src_key_padding_mask" };
+    if (!br__transformer_inputs("transformer_encoder", names, 1,
+                                BR_INPUTS(src, mask, src_key_padding_mask)))
+        return NULL;
     br_tensor *x = src;
     br_enter_with(self, x);
     for (int64_t i = 0; i < br_module_list_size(self->layers); i++)

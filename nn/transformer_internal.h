@@ -18,6 +18,10 @@ br_layer_norm *br__transformer_norm(br_module *parent, const char *name, int64_t
 br_dropout *br__transformer_dropout(br_module *parent, const char *name,
                                     const br_transformer_options *options);
 
+/* Checks the tensors of a call by the names that the header gives them. Those from `required` on
+ * may be NULL. */
+bool br__transformer_inputs(const char *op, const char *const *names, int required, int n,
+                            br_tensor *const *inputs);
 /* Computes attention with queries from x and keys and values from `memory`, then dropout. */
 br_tensor *br__transformer_attend(br_multihead_attention *attention, br_dropout *dropout,
                                   br_tensor *x, br_tensor *memory, br_tensor *mask,

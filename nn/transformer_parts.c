@@ -79,6 +79,15 @@ br_module_list *br__transformer_layers(br_module *parent, br_make_layer make, in
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
+bool br__transformer_inputs(const char *op, const char *const *names, int required, int n,
+                            br_tensor *const *inputs)
+{
+    for (int i = 0; i < n; i++)
+        if ((i < required || inputs[i]) && !br__required(op, names[i], inputs[i]))
+            return false;
+    return true;
+}
+
 br_tensor *br__transformer_attend(br_multihead_attention *attention, br_dropout *dropout,
                                   br_tensor *x, br_tensor *memory, br_tensor *mask,
                                   br_tensor *padding, bool is_causal)

@@ -204,7 +204,10 @@ static bool set_up(clipping *c, const br_named_list *parameters)
     if (!reserve(c, (size_t)parameters->count))
         return false;
     for (int64_t i = 0; i < parameters->count; i++) {
-        br_tensor *grad = br_grad_of(parameters->items[i].tensor);
+        br_tensor *parameter = parameters->items[i].tensor;
+        if (!br__required_item(c->op, "parameters", (int)i, parameter))
+            return false;
+        br_tensor *grad = br_grad_of(parameter);
         if (grad && !add_gradient(c, grad))
             return false;
     }

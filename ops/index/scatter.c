@@ -3,6 +3,7 @@
  *
  * All are one loop (scatter_loop.c), which processes elements in the index's order, so the last
  * value is kept if indices are equal. */
+#include "autograd/in_place.h"
 #include "ops/index/index_internal.h"
 #include "ops/ops_internal.h"
 
@@ -53,7 +54,7 @@ static bool check(const kind *k, request *r)
         !br__has_dtype(op, "index", r->index, BR_I64))
         return false;
     if (r->by_value ? !br__scalar_operand(op, r->value, r->x->dtype, &scalar)
-                    : !br__same_dtype(op, "x", r->x, "source", r->source))
+                    : !br__same_dtype(op, "x", r->x, k->slices ? "source" : "src", r->source))
         return false;
     return k->slices ? check_slices(op, r)
                      : br__check_scatter(op, r->x, r->dim, r->index, r->source);
@@ -113,7 +114,7 @@ static br_tensor *apply(const kind *k, request r)
     } else if (y) {
         br__copy(y, r.x);
     }
-    if (!br_failed() && (!k->in_place || br_before_in_place(k->op.name, y, n_inputs, inputs))) {
+    if (!br_failed() && (!k->in_place || br__before_change(k->op.name, "x", y, n_inputs, inputs))) {
         place(k, y, &r);
         node = (k->in_place ? br_record_in_place : br_record)(&k->op, y, n_inputs, inputs, &r.dim,
                                                               sizeof r.dim);

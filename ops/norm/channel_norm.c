@@ -6,6 +6,7 @@
  * computed likewise: sums of dy and dy (x - mean) for each channel, then dx. The operation saves x,
  * weight, mean and rstd = 1 / sqrt(variance + eps). mean and rstd have one element for each
  * channel, as the kernels read them. */
+#include "autograd/in_place.h"
 #include "ops/composed_internal.h"
 #include "ops/scaling.h"
 
@@ -181,6 +182,8 @@ static void follow(const plan *p, const double *means, const double *squares,
     }
 }
 
+static const char *const running_names[] = { "running_mean", "running_var" };
+
 /* Computes mean and rstd from x, and updates the running statistics, which group norm does not
  * have. */
 static void compute_statistics(const char *op, const plan *p, const br_tensor *x,
@@ -190,8 +193,12 @@ static void compute_statistics(const char *op, const plan *p, const br_tensor *x
     br_scope *scope = br_scope_begin();
     br_tensor *means = new_sums(p), *squares = new_sums(p);
     bool ok = !br_failed();
+    for (int k = 0; k < 2; k++) /* first both checks: a refused tensor leaves the other as it is */
+        ok = ok && (!running[k] ||
+                    br__can_change(op, running_names[k], running[k], BR_INPUTS(running[k])));
     for (int k = 0; k < 2; k++)
-        ok = ok && (!running[k] || br_before_in_place(op, running[k], BR_INPUTS(running[k])));
+        ok = ok && (!running[k] ||
+                    br__before_change(op, running_names[k], running[k], BR_INPUTS(running[k])));
     if (ok) {
         run_pass(p, x->dtype, br__kernels_of(x->dtype)->channel_moments,
                  &(br_channel_work){

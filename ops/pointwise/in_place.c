@@ -178,7 +178,7 @@ static br_tensor *fill(const br_op *op, br_tensor *a, double value)
     br_scalar_operand scalar;
     if (!br__required(op->name, "a", a) ||
         !br__scalar_operand(op->name, value, a->dtype, &scalar) ||
-        !br__before_fill(op->name, a, BR_INPUTS(a)))
+        !br__before_fill(op->name, "a", a, BR_INPUTS(a)))
         return NULL;
     if (br__shares_elements(a))
         br__set_window(a, &scalar.tensor);
@@ -207,8 +207,8 @@ static const br_op uniform_op = { "uniform_", fill_backward, false };
 br_tensor *br_uniform_(br_tensor *t, double low, double high)
 {
     BR_OP("uniform_");
-    if (!br__uniform_possible(t, low, high) || !br_before_in_place("uniform_", t, BR_INPUTS(t)) ||
-        !br__uniform_(t, low, high))
+    if (!br__uniform_possible(t, low, high) ||
+        !br__before_change("uniform_", "t", t, BR_INPUTS(t)) || !br__uniform_(t, low, high))
         return NULL;
     BR_TRAFFIC(t);
     br_record_in_place(&uniform_op, t, BR_INPUTS(t), NULL, 0);
@@ -220,7 +220,7 @@ static const br_op normal_op = { "normal_", fill_backward, false };
 br_tensor *br_normal_(br_tensor *t, double mean, double std)
 {
     BR_OP("normal_");
-    if (!br__normal_possible(t, std) || !br_before_in_place("normal_", t, BR_INPUTS(t)) ||
+    if (!br__normal_possible(t, std) || !br__before_change("normal_", "t", t, BR_INPUTS(t)) ||
         !br__normal_(t, mean, std))
         return NULL;
     BR_TRAFFIC(t);

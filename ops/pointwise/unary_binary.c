@@ -315,19 +315,19 @@ br_tensor *br_f_prelu(br_tensor *x, br_tensor *weight)
 
 /* Returns true if the tensors have the same dtype and broadcast; fails otherwise. b and c may be
  * NULL. */
-static bool three(const char *op, const br_tensor *a, const char *b_name, const br_tensor *b,
-                  const char *c_name, const br_tensor *c)
+static bool three(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
+                  const br_tensor *b, const char *c_name, const br_tensor *c)
 {
     br_tensor both;
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
-    if (!br__required(op, "input", a))
+    if (!br__required(op, a_name, a))
         return false;
     both = br__window(a);
-    if (b && (!br__same_dtype(op, "input", a, b_name, b) ||
-              !br__broadcast_named(op, "input", a, b_name, b, &both.ndim, both.sizes)))
+    if (b && (!br__same_dtype(op, a_name, a, b_name, b) ||
+              !br__broadcast_named(op, a_name, a, b_name, b, &both.ndim, both.sizes)))
         return false;
-    return !c || (br__same_dtype(op, "input", a, c_name, c) &&
+    return !c || (br__same_dtype(op, a_name, a, c_name, c) &&
                   br__broadcast_named(op, "the broadcast input", &both, c_name, c, &ndim, sizes));
 }
 
@@ -336,7 +336,7 @@ br_tensor *br_addcmul(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2, 
     BR_OP("addcmul");
     if (!br__required("addcmul", "tensor1", tensor1) ||
         !br__required("addcmul", "tensor2", tensor2) ||
-        !three("addcmul", input, "tensor1", tensor1, "tensor2", tensor2) ||
+        !three("addcmul", "input", input, "tensor1", tensor1, "tensor2", tensor2) ||
         !br__loop_for("addcmul", "input", input, BR_LOOP(mul)))
         return NULL;
     br_scope *scope = br_scope_begin();
@@ -349,7 +349,7 @@ br_tensor *br_addcdiv(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2, 
     BR_OP("addcdiv");
     if (!br__required("addcdiv", "tensor1", tensor1) ||
         !br__required("addcdiv", "tensor2", tensor2) || !br__floating("addcdiv", "input", input) ||
-        !three("addcdiv", input, "tensor1", tensor1, "tensor2", tensor2))
+        !three("addcdiv", "input", input, "tensor1", tensor1, "tensor2", tensor2))
         return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *quotient = br_div(tensor1, tensor2);
@@ -360,7 +360,7 @@ br_tensor *br_clamp_tensor(br_tensor *x, br_tensor *min, br_tensor *max)
 {
     static const char op[] = "clamp_tensor";
     BR_OP(op);
-    if (!three(op, x, "min", min, "max", max))
+    if (!three(op, "x", x, "min", min, "max", max))
         return NULL;
     if (!min && !max)
         return br_fail(BR_ERROR_ARGUMENT, op, "min and max are NULL: at least one is required");

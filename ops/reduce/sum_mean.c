@@ -18,7 +18,7 @@ bool br__dims_to_bits(const char *op, const br_tensor *x, int n, const int64_t *
     *bits = n == 0 ? (1u << x->ndim) - 1 : 0;
     for (int i = 0; i < n; i++) {
         int64_t dim = dims[i];
-        if (!br__wrap_dim(op, "dim", x, &dim))
+        if (!br__wrap_dim(op, "dims", x, &dim))
             return false;
         if (*bits >> dim & 1) {
             br_fail(BR_ERROR_ARGUMENT, op, "dimension %" PRId64 " of x %s is given twice", dim,

@@ -364,7 +364,7 @@ br_tensor *br_permute(br_tensor *x, int ndims, const int64_t *dims)
     bool seen[BR_MAX_DIMS] = { false };
     for (int i = 0; i < ndims; i++) {
         o.dims[i] = dims[i];
-        if (!br__wrap_dim("permute", "dim", x, &o.dims[i]))
+        if (!br__wrap_dim("permute", "dims", x, &o.dims[i]))
             return NULL;
         if (seen[o.dims[i]])
             return br_fail(BR_ERROR_ARGUMENT, "permute",

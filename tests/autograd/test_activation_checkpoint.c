@@ -339,6 +339,8 @@ static br_tensor *does_otherwise(br_tensor *const *in, int n, void *context)
         return br_exp(br_exp(in[0]));
     case 6:
         return br_exp(br_repeat(in[0], BR_SHAPE(2)));
+    case 8:
+        return br_to(br_exp(br_to(in[0], BR_F32)), BR_F64);
     default:
         return br_exp(in[0]);
     }
@@ -382,7 +384,9 @@ Test(activation_checkpoint, errors)
         "1 with 0 nested checkpoints in the first, 2 with 0 nested checkpoints in the second");
     y = br_activation_checkpoint(does_otherwise, &calls, 1, &x, NULL);
     check_fails(br_backward(y), "exp differs between the two runs of the function, which must be "
-                                "identical: [1] in the first, [2] in the second");
+                                "identical: f64 [1] in the first, f64 [2] in the second");
+    y = br_activation_checkpoint(does_otherwise, &calls, 1, &x, NULL);
+    check_fails(br_backward(y), "identical: f64 [1] in the first, f32 [1] in the second");
     y = br_activation_checkpoint(does_otherwise, &calls, 1, &x, NULL);
     cr_assert(br_backward(y)); /* the failed runs restored the generator and grad mode */
     br_scope_end(scope);

@@ -265,3 +265,38 @@ Test(anomaly, sum_of_gradients_with_infinities)
     found(br_backward_all(2, y, dy, NULL), "a sum of gradients [2] has nan at [1]");
     br_scope_end(scope);
 }
+
+static void sum_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *second = br_output_grad(node, 1);
+    dx[0] = dy && second ? br_add(dy, second) : dy ? dy : br_clone(second);
+}
+
+/* Returns a copy of x and stores another one, as one operation with two outputs. */
+static br_tensor *two_copies(br_tensor *x, br_tensor **second)
+{
+    static const br_op op = { "two_copies", sum_backward, false };
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *first = br_scope_return(scope, br_clone(x));
+    *second = br_scope_return(scope, br_clone(x));
+    br_scope_end(scope);
+    br_record_output(br_record(&op, first, BR_INPUTS(x), NULL, 0), *second);
+    return first;
+}
+
+/* An anomaly of any output's gradient explains that of the input's. */
+Test(anomaly, gradients_of_the_second_output)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = values(2, (double[]){ 1, 2 }, true), *second;
+    br_tensor *infinite = values(2, (double[]){ 0, INFINITY }, false);
+    br_tensor *wrong = values(2, (double[]){ NAN, 0 }, false);
+    br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
+    two_copies(x, &second);
+    cr_assert(br_backward_with(second, BR_OPTIONS(br_backward, .gradient = infinite)), "%s",
+              br_error_message());
+    two_copies(x, &second);
+    check_fails(br_backward_with(second, BR_OPTIONS(br_backward, .gradient = wrong)),
+                "has nan at [0], which the gradient of the result already had");
+    br_scope_end(scope);
+}

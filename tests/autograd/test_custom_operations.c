@@ -231,3 +231,31 @@ Test(custom_operations, errors_in_gradients_name_the_operation)
     br_clear_error();
     br_scope_end(scope);
 }
+
+static void identity_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (void)node;
+    dx[0] = dy;
+}
+
+static const br_op identity_op = { "identity", identity_backward, false };
+
+/* A slot is saved once: a second value would replace one that the gradient needs. */
+Test(custom_operations, wrong_slots)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(1, (double[]){ 1 }), *other = br_zeros_like(x);
+    br_scope *inner = br_no_grad_begin();
+    br_tensor *y = br_scope_return(inner, br_clone(x));
+    br_scope_end(inner);
+    br_node *node = br_record(&identity_op, y, BR_INPUTS(x), NULL, 0);
+    br_save(node, 1, x);
+    check_fails((br_save(node, 1, other), false), "cannot save in slot 1: it is already in use");
+    check_fails((br_save(node, -1, other), false), "cannot save in slot -1: it is outside 0 .. 7");
+    check_fails((br_save(node, 8, other), false), "cannot save in slot 8: it is outside 0 .. 7");
+    cr_assert_eq(br_at(br_saved(node, 1), BR_DIMS(0)), 1);
+    cr_assert_null(br_saved(node, 0));
+    br_save(node, 0, other);
+    cr_assert_not_null(br_saved(node, 0));
+    br_scope_end(scope);
+}

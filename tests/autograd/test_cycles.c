@@ -210,3 +210,18 @@ Test(cycles, checkpoint_whose_input_is_changed)
     cr_assert(br_add_(x, br_activation_checkpoint(product, NULL, 2, inputs, NULL)));
     br_scope_end(scope);
 }
+
+/* A leaf that lives longer than the scopes of its passes. */
+Test(cycles, passes_in_several_scopes)
+{
+    br_scope *outer = br_scope_begin();
+    br_tensor *x = leaf();
+    for (int i = 0; i < 3; i++) {
+        br_scope *scope = br_scope_begin();
+        cr_assert(br_backward_with(br_sum(br_pow_scalar(x, 3)), RECORDED));
+        cr_assert(br_requires_grad(br_grad_of(x)));
+        br_scope_end(scope);
+        cr_assert_str_eq(br_op_name(br_grad_of(x)), "ended_history", "scope %d", i);
+    }
+    br_scope_end(outer);
+}

@@ -107,3 +107,25 @@ Test(gradcheck, a_mismatch_can_be_a_warning)
     br_set_error_callback(NULL, NULL);
     br_scope_end(scope);
 }
+
+static br_tensor *product(br_tensor *const *inputs, int n, void *context)
+{
+    (void)n, (void)context;
+    return br_mul(inputs[0], br_mul(inputs[0], inputs[0]));
+}
+
+/* The checks of a function that uses no random numbers leave the generator as it is. */
+Test(gradcheck, the_generator_is_left_alone)
+{
+    br_scope *scope = br_scope_begin();
+    br_rng_state before, after;
+    br_tensor *x = input(0.5);
+    br_get_rng_state(&before);
+    cr_assert(br_gradcheck(product, NULL, 1, &x, NULL), "%s", br_error_message());
+    br_get_rng_state(&after);
+    cr_assert_eq(memcmp(&before, &after, sizeof before), 0);
+    cr_assert(br_gradgradcheck(product, NULL, 1, &x, NULL), "%s", br_error_message());
+    br_get_rng_state(&after);
+    cr_assert_eq(memcmp(&before, &after, sizeof before), 0);
+    br_scope_end(scope);
+}

@@ -430,8 +430,8 @@ Test(recorded_in_place, random_numbers)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(), *y = br_mul_scalar(x, 3);
-    check_fails(br_uniform_(x, 0, 1), "uniform_: a [2, 2] is a leaf that requires grad");
-    check_fails(br_normal_(x, 0, 1), "normal_: a [2, 2] is a leaf that requires grad");
+    check_fails(br_uniform_(x, 0, 1), "uniform_: t [2, 2] is a leaf that requires grad");
+    check_fails(br_normal_(x, 0, 1), "normal_: t [2, 2] is a leaf that requires grad");
     br_uniform_(row_of(y, 0), 0, 1);
     br_normal_(br_select(row_of(y, 1), 0, 1), 0, 1);
     br_backward(br_sum(y));

@@ -453,3 +453,25 @@ Test(leaf, requires_grad_switched_off_twice)
     check_fails(br_mul_(w, z), "once required grad");
     br_scope_end(scope);
 }
+
+static br_tensor *twice_the_gradient(br_tensor *grad, void *context)
+{
+    (void)context;
+    return br_mul_scalar(grad, 2);
+}
+
+/* The hooks of a leaf also run in br_grad() if it has a gradient of its own. */
+Test(leaf, hooks_in_br_grad_beside_a_gradient)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_full(BR_SHAPE(2), 3, BR_F64), true), *g;
+    br_register_hook(x, twice_the_gradient, NULL);
+    for (int i = 0; i < 3; i++) {
+        br_tensor *y = br_sum(br_mul_scalar(x, 5));
+        cr_assert(br_grad(1, &y, 1, &x, &g, NULL), "%s", br_error_message());
+        cr_assert_eq(br_at(g, BR_DIMS(1)), 10);
+        cr_assert(br_backward(br_sum(br_mul_scalar(x, 5))));
+        cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(1)), 10 * (i + 1));
+    }
+    br_scope_end(scope);
+}

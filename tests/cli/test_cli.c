@@ -305,6 +305,7 @@ Test(cli, a_run_is_profiled)
     program_check(SMALL "--steps 8 --profile=2 --out $OUT/run", 0, "per step, mean of 2; 1 thread");
     program_check(SMALL "--steps 8 --profile --out $OUT/run", 0, "weight_gradient");
     program_check(SMALL "--steps 4 --profile --out $OUT/run", 0, "enc_self_attn");
+    program_check(SMALL "--steps 5 --profile=9 --out $OUT/run", 0, "per step, mean of 2; 1 thread");
     program_shell("tail -c 3 $OUT/run/trace.json | grep -q ']}'");
     program_check(SMALL "--steps 3 --profile --out $OUT/run", 1,
                   "the run had 3 steps, must have more than the 3");

@@ -65,6 +65,7 @@ static const test tests[] = {
     TEST(disagreements_of_every_function),
     TEST(errors_of_other_ranks),
     TEST(arguments),
+    TEST(versions),
     TEST(passes_equal_one_process),
     TEST(mean),
     TEST(sync_can_be_turned_off),

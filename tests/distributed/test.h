@@ -37,6 +37,8 @@ void test_disagreements_of_every_function(void);
 void test_errors_of_other_ranks(void);
 void test_arguments(void);
 
+void test_versions(void);
+
 void test_passes_equal_one_process(void);
 void test_mean(void);
 void test_sync_can_be_turned_off(void);

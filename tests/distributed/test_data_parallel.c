@@ -236,6 +236,14 @@ void test_gradients_are_views_of_buckets(void)
     uint64_t version = br_tensor_version(br_grad_of(own->norm->weight));
     pass(own, rank, true);
     check(br_tensor_version(br_grad_of(own->norm->weight)) != version);
+    br_scope *scope = br_scope_begin(); /* a gradient of the program's own is added to */
+    br_tensor *bias = own->hidden->bias, *twice = br_clone(br_grad_of(bias));
+    check(br_set_grad(bias, br_full(BR_SHAPE(WIDTH), 8, BR_F32)));
+    pass(own, rank, true);
+    br_tensor *want = br_add_scalar(br_mul_scalar(twice, 0.5), 8);
+    check(br_allclose(br_grad_of(bias), want, 1e-5, 1e-6));
+    check(br_shares_storage(br_grad_of(bias), br_grad_of(own->norm->weight)));
+    br_scope_end(scope);
     br_data_parallel_free(p);
     check(br_grad_of(own->hidden->weight) != NULL); /* the gradients keep the memory */
     br_module_free(own);

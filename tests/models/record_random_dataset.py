@@ -5,7 +5,8 @@
 """
 import numpy as np
 
-CASES = [(0, 100, 10), (1, 2, 3), (2, 3, 6), (3, 65, 7), (4, 66, 5), (123456789, 2**31 - 1, 4)]
+CASES = [(0, 100, 10), (1, 2, 3), (2, 3, 6), (3, 65, 7), (4, 66, 5), (5, 100001, 6), (6, 2**24 + 3, 6),
+         (123456789, 2**31 - 1, 4)]
 
 print("/* Samples of the notebook's RandomDataset, made by record_random_dataset.py. */")
 print("static const struct {")

@@ -184,7 +184,10 @@ Test(bert_data, bad_requests_are_refused)
     c.maxlen = 30;
     check_fails(br_bert_make_batch(corpus, &c, 6, random, &batch),
                 "a pair of sentence 8 with itself has 31 tokens, but maxlen is only 30");
-    c.maxlen = 31;
+    c.maxlen = 31; /* exactly */
+    br_scope *scope = br_scope_begin();
+    cr_assert(br_bert_make_batch(corpus, &c, 6, random, &batch), "%s", br_error_message());
+    br_scope_end(scope);
     c.vocab_size = 69;
     check_fails(br_bert_make_batch(corpus, &c, 6, random, &batch),
                 "70 words, but vocab_size is only 69");

@@ -141,7 +141,7 @@ Test(layers, init_errors)
     cr_assert_eq(br_at(t, 2, (int64_t[]){ 1, 1 }), 9);
     br_tensor *wide = br_expand(line, BR_SHAPE(2, 3));
     check_fails(br_init_trunc_normal_(wide, 0, 1, -2, 2),
-                "init_trunc_normal_: a [2, 3] is expanded");
+                "init_trunc_normal_: t [2, 3] is expanded");
     br_tensor *none = br_zeros(BR_SHAPE(0, 4), BR_F32);
     cr_assert_eq(br_init_kaiming_uniform_(none, 0), none);
     check_ok();

@@ -150,6 +150,9 @@ Test(module, paths_find_modules_and_tensors)
                 "encoder has no child named 'layer'");
     check_fails(br_module_get(br_base(m), "encoder.layers.1.weight"),
                 "head has no parameter or buffer named 'weight'");
+    cr_assert_eq(br_module_list_at(m->encoder->layers, -2),
+                 br_module_list_at(m->encoder->layers, 0));
+    check_fails(br_module_list_at(m->encoder->layers, -3), "index -3 is out of range");
     check_fails(br_module_list_at(m->encoder->layers, 2), "index 2 is out of range for 2 modules");
     br_module_free(m);
 }

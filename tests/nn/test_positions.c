@@ -18,6 +18,7 @@ Test(positions, sines)
             double want = br_at(x, BR_DIMS(1, p, i)) + (i % 2 ? cos(angle) : sin(angle));
             check_close(br_at(y, BR_DIMS(1, p, i)), want, 5e-7);
         }
+    cr_assert(br_forward(self, values(BR_SHAPE(2, 40, 5), 1, BR_F32)), "%s", br_error_message());
     check_fails(br_forward(self, values(BR_SHAPE(2, 41, 5), 1, BR_F32)),
                 "x [2, 41, 5] must be [N, L, 5] with L at most 40");
     br_module_free(self);

@@ -374,3 +374,25 @@ Test(changed_options, a_checkpoint_without_options_gets_its_rates_from_the_sched
     groups_free(&a);
     groups_free(&b);
 }
+
+/* The loaded options need no state for amsgrad: it ends, and is not saved again. */
+Test(changed_options, a_state_that_loaded_options_do_not_need_ends)
+{
+    br_scope *scope = br_scope_begin();
+    br_linear *linear = br_linear_new(2, 1, false);
+    br_optim *with = br_adam(br_base(linear), BR_OPTIONS(br_adam, .amsgrad = true));
+    br_optim *without = br_adam(br_base(linear), NULL);
+    br_backward(br_sum(br_linear_forward(linear, br_ones(BR_SHAPE(1, 2), BR_F32))));
+    cr_assert(br_optim_step(with) && br_optim_step(without));
+    br_named_list *state = br_optim_state_dict(without);
+    cr_assert(br_optim_load_state_dict(with, state), "%s", br_error_message());
+    br_named_list *loaded = br_optim_state_dict(with);
+    cr_assert_eq(loaded->count, state->count);
+    cr_assert_null(br_named_list_get(loaded, "weight.max_exp_avg_sq"));
+    br_named_list_free(loaded);
+    br_named_list_free(state);
+    br_optim_free(with);
+    br_optim_free(without);
+    br_module_free(linear);
+    br_scope_end(scope);
+}

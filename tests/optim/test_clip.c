@@ -242,3 +242,15 @@ Test(clip, norms_that_are_not_finite)
         br_scope_end(scope);
     }
 }
+
+/* The squares of these numbers are 0 or infinite in f64. */
+Test(clip, norms_of_tiny_and_huge_numbers)
+{
+    br_scope *scope = br_scope_begin();
+    static const double units[] = { 0x1p-700, 0x1p700 };
+    for (int i = 0; i < 2; i++) {
+        br_tensor *t = br_full(BR_SHAPE(4), units[i], BR_F64);
+        cr_assert_eq(br_get_total_norm(1, &t, 2, true), 2 * units[i]);
+    }
+    br_scope_end(scope);
+}

@@ -206,6 +206,7 @@ Test(profile_output, a_trace_is_json)
         const json_t *e = json_array_get(events, (size_t)i + 1);
         cr_assert_str_eq(json_string_value(json_object_get(e, "ph")), "X");
         check_close(number(e, "dur"), 1e-3 * (double)br_profile_event_at(p, i)->duration, 1e-6);
+        check_close(number(e, "ts"), 1e-3 * (double)br_profile_event_at(p, i)->start, 1e-6);
         if (strcmp(br_profile_event_at(p, i)->name, "linear") == 0 && !last)
             last = e;
         if (i == 1)
@@ -257,6 +258,7 @@ Test(profile_output, spans_of_other_threads)
         cr_assert(number(span, "ts") >= 0);
     }
     const json_t *first = json_array_get(events, 3), *second = json_array_get(events, 5);
+    check_close(number(second, "ts") - number(first, "ts"), 0.5, 1e-6);
     cr_assert_neq(number(first, "tid"), number(second, "tid"));
     check_close(number(second, "ts") - number(first, "ts"), 0.5, 1e-3);
     json_decref(trace);

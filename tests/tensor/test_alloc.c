@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include <pthread.h>
+
 TestSuite(alloc, .init = check_begin, .fini = check_end);
 
 Test(alloc, every_request_goes_to_the_users_allocator)
@@ -203,4 +205,27 @@ Test(alloc, a_failed_request_does_not_change_the_peak)
     c.fail_at = 0;
     br_scope_end(scope);
     uninstall(&c);
+}
+
+static void *make_in_thread(void *context)
+{
+    br_scope *scope = br_scope_begin();
+    *(br_tensor **)context = br_retain(br_zeros(BR_SHAPE(10), BR_F32));
+    br_scope_end(scope);
+    return NULL;
+}
+
+/* What a thread allocated counts after its end, until another thread frees it. */
+Test(alloc, tensors_of_ended_threads_count)
+{
+    int64_t bytes = br_live_bytes(), tensors = br_live_tensors();
+    br_tensor *t = NULL;
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, make_in_thread, &t), 0);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert_eq(br_live_tensors(), tensors + 1);
+    cr_assert_eq(br_live_bytes(), bytes + 40);
+    br_release(t);
+    cr_assert_eq(br_live_tensors(), tensors);
+    cr_assert_eq(br_live_bytes(), bytes);
 }

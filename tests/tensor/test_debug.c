@@ -5,7 +5,12 @@
 
 #include <brasa/brasa.h>
 
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE /* dladdr() */
+#endif
+#include <dlfcn.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 static void turn_on(void)
 {
@@ -237,3 +242,56 @@ Test(debug, correct_programs_are_unaffected)
     br_module_free(linear);
     cr_assert_eq(br_live_tensors(), 0);
 }
+
+/* The library's function is followed by three of its callers: more would hide the rest of the
+ * message. */
+Test(debug, three_callers_are_shown)
+{
+    char text[2048];
+    FILE *pipe =
+        popen("BRASA_DEBUG=1 BRASA_ERRORS=print '" BRASA_ERRORS_PROGRAM "' ended 2>&1", "r");
+    cr_assert_not_null(pipe);
+    text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
+    pclose(pipe);
+    char *made = strstr(text, "created by br_ones() < "), *end = made ? strchr(made, ';') : NULL;
+    cr_assert(made && end, "%s", text);
+    int callers = 0;
+    for (const char *p = made; (p = strstr(p, " < ")) && p < end; p++)
+        callers++;
+    cr_assert_eq(callers, 3, "%s", text);
+}
+
+#ifdef __x86_64__
+/* Not static, so that the tensor's call stack names it. */
+__attribute__((noinline)) br_tensor *make_ones(void);
+__attribute__((noinline)) br_tensor *make_ones(void)
+{
+    br_tensor *t = br_ones(1, two, BR_F32);
+    cr_assert_not_null(t);
+    return t;
+}
+
+/* Returns whether an instruction "call function" ends with the byte at the address. */
+static bool is_call(const unsigned char *last, const void *function)
+{
+    int32_t distance;
+    memcpy(&distance, last - 3, sizeof distance);
+    return last[-4] == 0xe8 && last + 1 + distance == (const unsigned char *)function;
+}
+
+/* The offset of a frame is that of the last byte of the call, as addr2line needs it: the next
+ * instruction may belong to another line. */
+Test(debug, offsets_are_those_of_calls)
+{
+    Dl_info info;
+    char text[BR_DEBUG_PLACE];
+    br_tensor *t = make_ones();
+    cr_assert(dladdr((void *)(uintptr_t)make_ones, &info));
+    const char *p = br__debug_place(t, text);
+    bool found = false;
+    while (!found && (p = strstr(p, "+0x")))
+        found = is_call((const unsigned char *)info.dli_fbase + strtoul(++p, NULL, 16),
+                        (const void *)(uintptr_t)br_ones);
+    cr_assert(found, "no frame of %s is a call of br_ones()", text);
+}
+#endif

@@ -39,6 +39,18 @@ Test(extending, texts_for_messages)
     cr_assert_str_eq(br_shape_text(NULL), "NULL");
     cr_assert_str_eq(br_printable("a\tb\xff"), "a\\u0009b\\xff");
     cr_assert_str_eq(br_printable(NULL), "NULL");
+    /* a character of each category that could change how a terminal shows the rest */
+    static const char *const harmful[][2] = {
+        { "\x7f", "\\u007f" },                 /* control */
+        { "\xe2\x80\xae", "\\u202e" },         /* format: right-to-left override */
+        { "\xcd\xb8", "\\u0378" },             /* not assigned */
+        { "\xee\x80\x80", "\\ue000" },         /* private use */
+        { "\xe2\x80\xa8", "\\u2028" },         /* line separator */
+        { "\xe2\x80\xa9", "\\u2029" },         /* paragraph separator */
+        { "\xf3\xa0\x81\x81", "\\U000e0041" }, /* a tag, beyond the first plane */
+    };
+    for (size_t i = 0; i < sizeof harmful / sizeof *harmful; i++)
+        cr_expect_str_eq(br_printable(harmful[i][0]), harmful[i][1]);
     br_scope_end(scope);
 }
 

@@ -243,6 +243,7 @@ Test(tensor, copy_out_requires_the_exact_size)
     cr_assert(strided[0] == 1 && strided[1] == 3 && strided[2] == 5);
     check_fails(br_copy_out(t, out, sizeof out - 1),
                 "copy_out: t [6] (f32) has 24 bytes, but out has 23");
+    check_fails(br_copy_out(t, out, sizeof out + 1), "has 24 bytes, but out has 25");
     check_fails(br_copy_out(t, NULL, sizeof out), "but out has 0");
     check_fails(br_copy_out(NULL, out, sizeof out), "copy_out: t is NULL");
 }

@@ -36,6 +36,9 @@ static int train(const run *r, const char *out)
         assignments[request.n_assignments++] = (assignment){ .value = r->fails_on_rank_1 };
     if (r->kernels_on_rank_1 && br_dist_rank(NULL) == 1)
         cr_assert(br__force_kernels(r->kernels_on_rank_1));
+    const volatile sig_atomic_t stop = 1;
+    if (r->asked_to_stop == br_dist_rank(NULL) + 1)
+        request.stop = &stop;
     int64_t step;
     br_set_num_threads(1);
     train_outcome outcome = train_run(&request, &step);

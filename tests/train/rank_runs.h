@@ -15,6 +15,7 @@ typedef struct run {
     const char *kernels_on_rank_1; /* for br__force_kernels(); NULL: those of the other ranks */
     const recipe *modified;        /* a changed copy of the recipe; NULL: none */
     double watch_limit;            /* 0: the default */
+    int asked_to_stop;             /* 1 + the rank that is asked to stop after a step; 0: none */
 } run;
 
 /* Returns the path of a file in $OUT. Valid for four calls. */

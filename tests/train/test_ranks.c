@@ -173,3 +173,19 @@ Test(ranks, ranks_that_do_not_fit_are_refused)
     if (br__gemm_bf16_kernels(BR_MATMUL_MEDIUM))
         check_refused(r, "rank 1 has another unit for bf16 than rank 0");
 }
+
+/* A signal that reaches only one rank stops all of them after the same step. */
+Test(ranks, any_rank_can_be_asked_to_stop)
+{
+    char out[256];
+    snprintf(out, sizeof out, "%s", in_directory("stopped"));
+    for (int asked = 0; asked < 2; asked++) {
+        const run r = { "copy-task",
+                        NULL,
+                        { "steps=100000", "accumulate=2", "checkpoint_every=1" },
+                        .ranks = 2,
+                        .asked_to_stop = 1 + asked };
+        cr_assert_eq(train_ranks(&r, out), TRAIN_STOPPED, "rank %d", asked);
+        program_shell("test $(wc -l <$OUT/stopped/log.jsonl) = 1; rm -r $OUT/stopped");
+    }
+}

@@ -81,6 +81,11 @@ Test(trainer, schedule_is_a_setting)
     program_check("train copy-task --resume --steps 3 --out $OUT/b", 0, "Wrote ");
     program_shell(CLEAN("a", "x") CLEAN("b", "y") "cmp $OUT/x $OUT/y");
     program_check("train copy-task --resume --steps 4 --out $OUT/b", 0, "Wrote ");
+    /* 0 means the checkpoint's number, not the rest of the longer run */
+    program_check("train copy-task --resume --steps 5 --set decay_steps=0 --out $OUT/b", 0,
+                  "Wrote ");
+    program_check("train copy-task --resume --steps 6 --set decay_steps=6 --out $OUT/b", 2,
+                  "decay_steps is 6, but the checkpoint was made with 3");
 }
 
 /* The checkpoint stores the precision, since a run that is resumed in another one would not have

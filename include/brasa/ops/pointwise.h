@@ -21,7 +21,7 @@ BR_API br_tensor *br_sub(br_tensor *a, br_tensor *b); /* a - b */
 BR_API br_tensor *br_mul(br_tensor *a, br_tensor *b); /* a * b */
 BR_API br_tensor *br_div(br_tensor *a, br_tensor *b); /* a / b; f32 for integers */
 BR_API br_tensor *br_pow(br_tensor *a, br_tensor *b); /* a ^ b; f32, f64 */
-BR_API br_tensor *br_neg(br_tensor *a);               /* -a */
+BR_API br_tensor *br_neg(br_tensor *x);               /* -x */
 BR_API br_tensor *br_add_scalar(br_tensor *a, double s);
 BR_API br_tensor *br_sub_scalar(br_tensor *a, double s);
 BR_API br_tensor *br_rsub_scalar(br_tensor *a, double s); /* s - a */
@@ -174,7 +174,7 @@ BR_API br_tensor *br_ge_scalar(br_tensor *a, double s);
 BR_API br_tensor *br_logical_and(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_logical_or(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_logical_xor(br_tensor *a, br_tensor *b);
-BR_API br_tensor *br_logical_not(br_tensor *a);
+BR_API br_tensor *br_logical_not(br_tensor *x);
 /* Return bool tensors, for any dtype; all integers are finite. */
 BR_API br_tensor *br_isnan(br_tensor *x);
 BR_API br_tensor *br_isinf(br_tensor *x);

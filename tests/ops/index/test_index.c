@@ -470,6 +470,12 @@ Test(index, getitem_accepts_one_ellipsis)
 {
     br_tensor *x = iota(BR_SHAPE(2, 2), BR_F32);
     check_fails(br_getitem(x, "..., 0, ...", 0, NULL), "... may occur once");
+    cr_assert(br_equal(br_getitem(x, " 0 , ... ", 0, NULL), br_select(x, 0, 0)));
+    br_tensor *unused = br_zeros(BR_SHAPE(1), BR_I64);
+    check_fails(br_getitem(x, "0", 1, &unused), "more tensors were given than there are ?");
+    br_tensor *classes = br_from_i64(BR_SHAPE(2), (int64_t[]){ 1, 3 });
+    check_fails(br_one_hot(classes, 3),
+                "one_hot: index [2] contains 3, must be less than num_classes 3");
 }
 
 /* The gradient of a maximum is shared among the equal elements that were compared. PyTorch differs:

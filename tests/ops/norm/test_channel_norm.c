@@ -273,3 +273,17 @@ Test(norms, errors)
     check_fails(br_f_instance_norm(x, NULL, NULL, NULL, NULL, false, 0.1, 0),
                 "running_mean is NULL");
 }
+
+/* The second of two statistics is refused: the first one keeps its values and its version. */
+Test(norms, refused_statistics_change_nothing)
+{
+    br_tensor *x = br_rand(BR_SHAPE(4, 3), BR_F32), *mean = br_zeros(BR_SHAPE(3), BR_F32);
+    br_tensor *var = br_expand(br_ones(BR_SHAPE(1), BR_F32), BR_SHAPE(3));
+    uint64_t version = br_tensor_version(mean);
+    check_fails(br_f_batch_norm(x, mean, var, NULL, NULL, true, 0.1, 1e-5),
+                "batch_norm: running_var [3] is expanded");
+    cr_expect_eq(br_tensor_version(mean), version);
+    cr_expect_eq(br_at(mean, BR_SHAPE(0)), 0);
+    cr_expect(br_f_batch_norm(x, mean, br_ones_like(mean), NULL, NULL, true, 0.1, 1e-5));
+    cr_expect_gt(br_tensor_version(mean), version);
+}

@@ -70,6 +70,11 @@ Test(arithmetic, integers_wrap)
     cr_assert(got[0] == -INT64_MAX && got[1] == INT64_MIN);
     br_copy_out(br_mul(a, a), got, sizeof got);
     cr_assert(got[0] == 1 && got[1] == 0);
+    br_tensor *minus_one = br_full(BR_SHAPE(2), -1, BR_I64); /* the quotient of INT64_MIN wraps */
+    br_copy_out(br_floor_divide(a, minus_one), got, sizeof got);
+    cr_assert(got[0] == -INT64_MAX && got[1] == INT64_MIN);
+    br_copy_out(br_remainder(a, minus_one), got, sizeof got);
+    cr_assert(got[0] == 0 && got[1] == 0);
     br_scope_end(scope);
 }
 

@@ -246,3 +246,16 @@ Test(dropout, gradients)
     check_gradient(seeded, NULL, 1, &x);
     check_second_gradient(seeded, NULL, 1, &x);
 }
+
+/* Slices that overlap are dropped in the order of their dimensions, as in PyTorch: those have equal
+ * strides and sizes. */
+Test(dropout, overlapping_slices)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_unfold(br_arange(1, 10, 1, BR_F32), 0, 5, 1);
+    br_manual_seed(3);
+    br_tensor *y = br_f_dropout(x, 0.5, true);
+    br_manual_seed(3);
+    cr_assert(br_equal(y, br_f_dropout(br_contiguous(x), 0.5, true)));
+    br_scope_end(scope);
+}

@@ -437,7 +437,7 @@ Test(reduce, errors)
     br_tensor *x = br_zeros(BR_SHAPE(2, 3), BR_F32), *index = x;
     check_fails(br_sum_dim(x, BR_DIMS(0, -2), false),
                 "sum: dimension 0 of x [2, 3] is given twice");
-    check_fails(br_sum_dim(x, BR_DIMS(2), false), "sum: dim is 2, must be in -2 .. 1");
+    check_fails(br_sum_dim(x, BR_DIMS(2), false), "sum: dims is 2, must be in -2 .. 1");
     check_fails(br_sum_dim(x, 1, NULL, false), "sum: ndims is 1 and dims is NULL");
     check_fails(br_sum_dim(x, -1, NULL, false), "sum: ndims is -1");
     check_fails(br_mean(br_zeros(BR_SHAPE(2), BR_I64)), "mean: x [2] is i64, must be f32 or f64");

@@ -95,7 +95,7 @@ Test(view, transpose_and_permute)
     check_fails(br_permute(x, BR_DIMS(0, 1)),
                 "2 dims for x [2, 3, 4], must name each of its 3 dimensions once");
     check_fails(br_permute(x, BR_DIMS(0, 1, -2)), "name dimension 1 twice");
-    check_fails(br_permute(x, BR_DIMS(0, 1, 3)), "dim is 3, must be in -3 .. 2");
+    check_fails(br_permute(x, BR_DIMS(0, 1, 3)), "dims is 3, must be in -3 .. 2");
     check_fails(br_transpose(x, 0, -4), "dim1 is -4");
 }
 
@@ -292,5 +292,27 @@ Test(view, roll_by_any_shift)
     cr_assert(br_backward(br_sum(br_mul(y, weight))));
     check_equals(br_grad_of(x), 1, 2, 0);
     check_equals(br_roll(x, 1, (int64_t[]){ INT64_MAX }, BR_DIMS(0)), 2, 0, 1);
+    br_scope_end(scope);
+}
+
+/* Dimensions with equal strides and sizes keep their order, as in PyTorch. */
+Test(view, results_of_overlapping_slices_are_in_order)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *y = br_neg(br_unfold(br_arange(0, 5, 1, BR_F32), 0, 3, 1));
+    cr_assert_eq(br_stride(y, 0), 3);
+    cr_assert_eq(br_stride(y, 1), 1);
+    cr_assert_eq(br_at(y, BR_DIMS(2, 1)), -3);
+    br_scope_end(scope);
+}
+
+/* Fewer counts than dimensions are those of the last dimensions. */
+Test(view, tile_with_fewer_counts)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_reshape(br_arange(0, 6, 1, BR_F32), BR_SHAPE(2, 3));
+    br_tensor *y = br_tile(x, BR_DIMS(2));
+    cr_assert_str_eq(br_shape_text(y), "[2, 6]");
+    cr_assert(br_equal(y, br_cat(BR_INPUTS(x, x), 1)));
     br_scope_end(scope);
 }
