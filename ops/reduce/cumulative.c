@@ -221,14 +221,31 @@ static bool products_fit(br_tensor *x, br_tensor *others, int64_t dim)
     return fit;
 }
 
+/* Returns an exponent for each element, such that dividing each element by two to its exponent
+ * keeps the products of the first elements along dim between 1 and 2, however many there are: the
+ * exponent is the difference of the rounded logarithms of two products. It is 0 for 0, infinity and
+ * NaN. */
+static br_tensor *balancing_exponents(br_tensor *x, int64_t dim)
+{
+    br_tensor *size = br_abs(x);
+    br_tensor *none = br_logical_or(br_eq_scalar(size, 0), br_logical_not(br_isfinite(size)));
+    br_tensor *logarithm = br_to(br_log2(br_masked_fill(size, none, 1)), BR_F64);
+    /* The power of a smaller exponent would not be a normal number. */
+    logarithm = br_clamp(logarithm, br__dtypes[br_dtype_of(x)].min_exponent, INFINITY);
+    br_tensor *product = br_floor(br_cumsum(logarithm, dim)), *none_before = br_zeros_like(product);
+    br_tensor *before = br_narrow(product, dim, 0, br_size(x, dim) - 1);
+    before = br_cat(BR_INPUTS(br_narrow(none_before, dim, 0, 1), before), dim);
+    return br_to(br_sub(product, before), br_dtype_of(x));
+}
+
 /* Does the same as products_of_others() if products leave the range, where 0 times infinity would
- * be NaN: multiplies numbers between 1 and 2, and then by the powers of two that they were divided
- * by. The exponent is applied in two halves, each of which is a normal number. */
+ * be NaN: divides the elements by powers of two, multiplies them, and multiplies by the powers.
+ * Their exponent is applied in two halves, each of which is a normal number. */
 static br_tensor *scaled_products_of_others(br_tensor *x, int64_t dim)
 {
     const double limit = -br__dtypes[br_dtype_of(x)].min_exponent;
     br_scope *scope = br_no_grad_begin();
-    br_tensor *scale = br__power_of_two(br_abs(x)), *exponent = br_log2(scale);
+    br_tensor *exponent = balancing_exponents(x, dim), *scale = br_exp2(exponent);
     br_tensor *others = br_sub(br_sum_dim(exponent, BR_DIMS(dim), true), exponent);
     br_tensor *half = br_floor(br_mul_scalar(others, 0.5)), *rest = br_sub(others, half);
     half = br_exp2(br_clamp(half, -limit, limit));

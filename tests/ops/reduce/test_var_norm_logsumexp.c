@@ -361,3 +361,34 @@ Test(statistics, corrections_that_leave_no_degrees_of_freedom)
         br_scope_end(scope);
     }
 }
+
+/* Products of hundreds of factors leave the range, although each factor is near 1: 0.75^399 is 0 in
+ * f32, and 3e20^256 / 3e20^256 is 1. */
+Test(reduce, gradient_of_a_product_of_many_factors)
+{
+    enum { MANY = 512 };
+    static const struct {
+        float first, second; /* of each half */
+        double dx[2];
+    } cases[] = {
+        { 0.75F, 0.75F, { 0, 0 } },
+        { 0.55F, 0.55F, { 0, 0 } },
+        { 3e20F, 1 / 3e20F, { 1 / 3e20, 3e20 } },
+        { -0x1p100F, 0x1p-100F, { -0x1p-100, 0x1p100 } },
+        { 1.5F, 1.5F, { INFINITY, INFINITY } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float values[MANY];
+        for (int k = 0; k < MANY; k++)
+            values[k] = k < MANY / 2 ? cases[i].first : cases[i].second;
+        br_tensor *x = br_set_requires_grad(br_from_f32(BR_SHAPE(MANY), values), true);
+        br_backward(br_prod(x));
+        for (int k = 0; k < MANY; k++) {
+            const double got = br_at(br_grad_of(x), 1, (int64_t[]){ k });
+            const double want = cases[i].dx[k >= MANY / 2];
+            cr_assert(got == want || fabs(got - want) < 1e-4 * fabs(want), "case %zu, %d: %g", i, k,
+                      got);
+        }
+        check_ok();
+    }
+}
