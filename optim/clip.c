@@ -123,7 +123,7 @@ static void scale_piece(void *context, int64_t piece, int64_t item, int64_t from
     const br_tensor *t = c->dense[item];
     char *values = br__element(t, from);
     int64_t size = (int64_t)br_dtype_size(t->dtype);
-    char scale[sizeof(double)];
+    _Alignas(double) char scale[sizeof(double)];
     br__put(t->dtype, scale, c->scale);
     (void)piece;
     br__kernels_of(t->dtype)->mul(count, (char *[]){ values, values, scale },

@@ -88,7 +88,7 @@ br_dtype br__sum_dtype(br_dtype dtype)
 
 double br__rounded(br_dtype dtype, double value)
 {
-    char element[sizeof(double)];
+    _Alignas(double) char element[sizeof(double)];
     br__put(dtype, element, value);
     return br__get(dtype, element);
 }

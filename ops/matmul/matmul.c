@@ -245,13 +245,13 @@ static bool is_long_dot(const br_tensor *a, const br_tensor *b)
 
 static void long_dot(const br_tensor *c, const br_tensor *a, const br_tensor *b)
 {
-    double sums[MAX_PIECES]; /* of the operands' dtype */
+    _Alignas(double) char sums[MAX_PIECES * sizeof(double)]; /* of the operands' dtype */
     dot_job job = { .dots = br__gemm_kernels_of(a->dtype)->gemm_dots,
                     .a = a->data,
                     .b = b->data,
                     .length = a->numel,
                     .size = (int64_t)br_dtype_size(a->dtype),
-                    .sums = (char *)sums };
+                    .sums = sums };
     const int64_t max_length = (a->numel + MAX_PIECES - 1) / MAX_PIECES;
     job.piece =
         br__piece_size(a->numel, max_length > BR_GRAIN ? max_length : BR_GRAIN, BR_PIECE_UNIT);

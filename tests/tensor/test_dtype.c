@@ -73,7 +73,7 @@ Test(dtype, rows_have_any_step)
 {
     double values[3] = { 1, 0, 3 }, out[3];
     for (br_dtype d = 0; d < BR_DTYPES; d++) {
-        char memory[3 * 32] = { 0 };
+        _Alignas(double) char memory[3 * 32] = { 0 };
         const int64_t step = 3 * (int64_t)br_dtype_size(d);
         br__dtypes[d].store(memory, step, values, 3);
         br__dtypes[d].load(out, 3, memory, step);
@@ -88,7 +88,8 @@ Test(dtype, numbers_that_are_no_dtypes)
     static const int wrong[] = { -1, BR_DTYPES, 99 };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const br_dtype d = (br_dtype)wrong[i];
-        char text[80], value[1] = { 0 };
+        char text[80];
+        double value = 0;
         snprintf(text, sizeof text, "%d is not a dtype", wrong[i]);
         cr_assert_eq(br_dtype_size(d), 0);
         cr_assert_str_eq(br_dtype_name(d), "(invalid dtype)");
@@ -98,8 +99,8 @@ Test(dtype, numbers_that_are_no_dtypes)
         check_fails(br_scalar(NAN, d), text);
         check_fails(br_arange(0, 0.5, 0.25, d), text);
         check_fails(br_eye(1, 1, d), text);
-        check_fails(br_from_data(BR_SHAPE(1), d, value), text);
-        check_fails(br_borrow(BR_SHAPE(1), d, value, NULL, NULL), text);
+        check_fails(br_from_data(BR_SHAPE(1), d, &value), text);
+        check_fails(br_borrow(BR_SHAPE(1), d, &value, NULL, NULL), text);
         check_fails(br_linspace(0, 1, 2, d), "must be f32, f64 or i64");
         check_fails(br_rand(BR_SHAPE(1), d), "must be f32 or f64");
         check_fails(br_randn(BR_SHAPE(1), d), "must be f32 or f64");
