@@ -103,8 +103,10 @@ static bool read_merges(br_tokenizer *t, const char *path)
     size_t length;
     char *text = br__read_text(op, path, BR_MAX_MERGES_BYTES, &length);
     int64_t number = 0, rank = 0;
-    bool ok = text;
-    for (const char *p = text, *end = text + (ok ? length : 0); ok && p < end;) {
+    bool ok = true;
+    if (!text)
+        return false;
+    for (const char *p = text, *end = text + length; ok && p < end;) {
         const char *newline = memchr(p, '\n', (size_t)(end - p));
         const char *stop = newline ? newline : end;
         size_t n = (size_t)(stop - p) - (stop > p && stop[-1] == '\r');

@@ -46,12 +46,14 @@ static inline void require_encoding(const br_tokenizer *t, const br_encoding *e,
         require_encoding(t, &e->overflow[i], ends);
 }
 
-/* Checks that the tokens can be decoded. */
+/* Checks that the tokens can be decoded. Only an id that a file's template has, but its vocabulary
+ * has not, is an error. */
 static inline void require_decoding(const br_tokenizer *t, const br_encoding *e)
 {
     for (int skip = 0; skip < 2; skip++) {
         char *text = br_tokenizer_decode(t, e->length, e->ids, skip);
-        require(text != NULL && !br_failed());
+        require(text != NULL || strstr(br_error_message(), "no token has id"));
+        br_clear_error();
         br_free(text);
     }
 }
