@@ -16,6 +16,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
+import child  # noqa: E402
 from binding import Binding  # noqa: E402
 
 TENSOR = r"(const )?br_tensor \*\w*"
@@ -93,27 +94,16 @@ def in_child(br, name, pipe):
 
 def try_function(br, name, folder):
     """Returns the faults as lines."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
-        try:
-            os.chdir(folder)  # functions may write a file named "1"
-            in_child(br, name, writing)
-        except BaseException as error:
-            os.write(writing, f"{error!r}\n".encode())
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        lines = pipe.read().splitlines()
-    _, status = os.waitpid(child, 0)
+    def work(pipe):
+        os.chdir(folder)  # functions may write a file named "1"
+        in_child(br, name, pipe)
+
+    text, status = child.run(work)
+    lines = text.splitlines()
     found = [line for line in lines if not line.startswith("> ")]
     if status != 0:
-        called = [line for line in lines if line.startswith("> ")]
-        found.append(f"status {status} with {called[-1][2:]}")
+        called = [line[2:] for line in lines if line.startswith("> ")]
+        found.append(f"status {status} with {called[-1] if called else 'no call'}")
     return found
 
 

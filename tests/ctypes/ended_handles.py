@@ -15,6 +15,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
+import child  # noqa: E402
 from binding import Binding  # noqa: E402
 
 # br_before_in_place() only looks at its inputs' history; br_optim_counter() does not use its argument; br_named_list_next() is called for each item, so it is not checked;
@@ -188,27 +189,6 @@ def in_child(br, name, bad, how, pipe):
     os.write(pipe, br.br_error_message())
 
 
-def outcome(br, name, bad, how):
-    """Returns the error message, empty if there is none, and the status of the child process."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
-        try:
-            in_child(br, name, bad, how, writing)
-        except BaseException as error:  # a fault of this script
-            os.write(writing, repr(error).encode())
-            os._exit(1)
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, errors="replace") as pipe:
-        message = pipe.read()
-    return message, os.waitpid(child, 0)[1]
-
-
 def is_checked(br, text, how, debug):
     """Returns false for a list of another kind without the debug mode: a program may make a list itself, so any memory
     can be one."""
@@ -229,7 +209,7 @@ def check(debug):
                 if not is_checked(br, text, how, debug):
                     continue
                 calls += 1
-                message, status = outcome(br, name, i, how)
+                message, status = child.run(lambda pipe: in_child(br, name, i, how, pipe))
                 if status != 0 or not message:
                     print(f"{name}, argument {i} ({text}), {how}: status {status}, error: {message or 'none'}")
                     faults += 1
@@ -241,12 +221,12 @@ def check(debug):
 
 
 def main():
-    child = os.fork()
-    if child == 0:
+    process = os.fork()
+    if process == 0:
         faults = check(debug=True)
         sys.stdout.flush()
         os._exit(faults != 0)
-    passed = os.waitpid(child, 0)[1] == 0
+    passed = os.waitpid(process, 0)[1] == 0
     passed &= check(debug=False) == 0
     shutil.rmtree(FOLDER)
     sys.exit(not passed)

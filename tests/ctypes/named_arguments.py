@@ -14,6 +14,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
+import child  # noqa: E402
 from binding import Binding  # noqa: E402
 
 TENSOR = re.compile(r"(?:const )?br_tensor \*(\w+)")
@@ -166,23 +167,8 @@ def in_child(br, name, pipe):
 
 def try_function(br, name):
     """Returns the faults as lines."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
-        try:
-            in_child(br, name, writing)
-        except BaseException as error:
-            os.write(writing, f"{error!r}\n".encode())
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        lines = pipe.read().splitlines()
-    _, status = os.waitpid(child, 0)
-    return lines + ([f"status {status}"] if status else [])
+    text, status = child.run(lambda pipe: in_child(br, name, pipe))
+    return text.splitlines() + ([f"status {status}"] if status else [])
 
 
 def main():
