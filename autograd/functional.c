@@ -238,7 +238,7 @@ static br_tensor *unit(const br_tensor *t, int64_t k)
 {
     br_tensor *v = br_zeros_like(t);
     if (v)
-        br__put(v->dtype, v->data + k * (int64_t)br__dtype_size(v->dtype), 1);
+        br__put(v->dtype, br__element(v, k), 1);
     return v;
 }
 

@@ -53,7 +53,7 @@ static br_tensor *random_weights(const br_tensor *y, uint64_t seed)
     br_tensor *w = br__new("gradcheck", y->ndim, y->sizes, y->dtype);
     for (int64_t i = 0; w && i < w->numel; i++) {
         double u = random_number(seed, i);
-        br__put(w->dtype, w->data + i * (int64_t)br__dtype_size(w->dtype), u);
+        br__put(w->dtype, br__element(w, i), u);
     }
     return w;
 }

@@ -3,8 +3,8 @@
  * Each function makes a contiguous copy of its tensor if needed, queues a job, and waits. The job
  * begins with an agreement, in which a rank with a pending error takes part, too: so the others
  * learn of the error instead of waiting for ever. */
+#include "autograd/in_place.h"
 #include "distributed/distributed_internal.h"
-#include "tensor/strided.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,23 +80,11 @@ static br_tensor *dense(collective *c, br_tensor *t)
     return copy;
 }
 
-bool br__dist_writable(const char *op, const br_tensor *t)
+/* Checks t, which this rank writes to, before the ranks communicate: so the other ranks learn of an
+ * error. */
+static void check_writable(collective *c, br_tensor *t)
 {
-    if (br_failed() || !t)
-        return false;
-    if (br__shares_elements(t))
-        br_raise(BR_ERROR_ARGUMENT,
-                 "%s: t %s is expanded or unfolded, so several elements share memory: clone it "
-                 "first",
-                 op, br_shape_text(t));
-    return !br_failed();
-}
-
-/* Checks a tensor that this rank writes to before the ranks communicate, so that the others learn
- * of the error. */
-static void check_writable(collective *c, const br_tensor *t)
-{
-    if (!c->note.error && !br__dist_writable(c->note.op, t))
+    if (t && !c->note.error && !br__can_change(c->note.op, "t", t, 0, NULL))
         refuse(c);
 }
 

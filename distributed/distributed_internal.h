@@ -2,9 +2,8 @@
  * the agreement that begins every collective.
  *
  * This folder uses only Brasa's public headers, like a program's own code, the registry of handles,
- * and the test whether elements of a tensor share memory. After the start, the functions of the
- * transport are called by one thread at a time: the progress thread, or, without one, the caller.
- */
+ * and the checks of in-place changes. After the start, the functions of the transport are called by
+ * one thread at a time: the progress thread, or, without one, the caller. */
 #ifndef BR_DISTRIBUTED_INTERNAL_H
 #define BR_DISTRIBUTED_INTERNAL_H
 
@@ -183,8 +182,6 @@ br_tensor *br__dist_job_buffer(br_dist_job *job, size_t bytes);
 
 /* br_dist_broadcast() of what `subject` names in error messages; it may be NULL. */
 bool br__dist_broadcast(br_tensor *t, int source, br_dist_group *group, const char *subject);
-/* Fails if elements of t share memory: then t cannot be written to. */
-bool br__dist_writable(const char *op, const br_tensor *t);
 /* Copies the received elements to t, unless `copy` has t's memory, and gives t a new version. */
 bool br__dist_written(const char *op, br_tensor *t, br_tensor *copy);
 

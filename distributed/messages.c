@@ -3,6 +3,7 @@
  * A message is a header and the elements. The messages between two ranks arrive in the order in
  * which they were sent, whatever their tags. A receiver that waits for another tag or group keeps
  * them for a later call. */
+#include "autograd/in_place.h"
 #include "distributed/distributed_internal.h"
 
 #include <brasa/ops.h>
@@ -181,14 +182,15 @@ static bool transmit(const char *op, br_tensor *t, const char *name, int other, 
                      br_dist_group *group, void (*run)(br_dist_job *job))
 {
     const br_dist_group *g = BR_LIVE_GROUP(op, group) ? br__dist_group(group) : NULL;
-    if (!check(op, t, name, other, tag, g) || (run == run_recv && !br__dist_writable(op, t)))
+    if (!check(op, t, name, other, tag, g))
         return false;
     transmission s = { .job.run = run, .job.op = op, .g = g, .other = other };
     s.header = (header){ .group = g->identity, .tag = tag, .dtype = (int64_t)br_dtype_of(t) };
     s.header.ndim = br_ndim(t);
     memcpy(s.header.sizes, br_sizes(t), (size_t)br_ndim(t) * sizeof *s.header.sizes);
     br_scope *scope = br_no_grad_begin();
-    br_tensor *copy = br_contiguous(br_detach(t));
+    const bool allowed = run != run_recv || br__can_change(op, "t", t, 0, NULL);
+    br_tensor *copy = allowed ? br_contiguous(br_detach(t)) : NULL;
     s.data = copy ? br_data(copy) : NULL;
     if (copy) {
         br__dist_start(&s.job);

@@ -167,7 +167,7 @@ typedef struct truncated {
 
 static double get(const br_tensor *t, int64_t i)
 {
-    return br__get(t->dtype, t->data + i * (int64_t)br__dtype_size(t->dtype));
+    return br__get(t->dtype, br__element(t, i));
 }
 
 /* Returns x rounded to the tensor's dtype. */

@@ -115,7 +115,7 @@ static void fill_range(br_tensor *t, double start, double step)
     for (int64_t i = 0; i < t->numel; i++) {
         const int64_t lane = i < whole ? i % lanes : 0;
         const double first = br__rounded(t->dtype, fma(step, (double)(i - lane), start));
-        br__put(t->dtype, t->data + i * size, fma(step, (double)lane, first));
+        br__put(t->dtype, br__element(t, i), fma(step, (double)lane, first));
     }
 }
 
@@ -127,7 +127,7 @@ static br_tensor *fill_steps(br_tensor *t, double start, double step)
         return t;
     }
     for (int64_t i = 0; t && i < t->numel; i++) {
-        char *element = t->data + i * (int64_t)br__dtype_size(t->dtype);
+        void *element = br__element(t, i);
         if (br__is_kind(t->dtype, BR_KIND_INTEGER))
             br__dtypes[t->dtype].put_integer(element, (int64_t)start + i * (int64_t)step);
         else
@@ -233,9 +233,8 @@ br_tensor *br_eye(int64_t n, int64_t m, br_dtype dtype)
     if (!t)
         return NULL;
     memset(t->data, 0, t->storage->bytes);
-    const int64_t size = (int64_t)br_dtype_size(dtype);
     for (int64_t i = 0; i < n && i < m; i++)
-        br__put(dtype, t->data + i * (m + 1) * size, 1);
+        br__put(dtype, br__element(t, i * (m + 1)), 1);
     return t;
 }
 

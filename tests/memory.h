@@ -32,7 +32,7 @@ static inline void counted_deallocate(void *context, void *block)
     free(block);
 }
 
-/* Returns the number of blocks that are allocated, without those that the debug mode keeps. */
+/* Returns the number of allocated blocks; the blocks that the debug mode keeps do not count. */
 static inline int64_t counted_blocks(void)
 {
     if (br__debug)

@@ -445,8 +445,7 @@ typedef struct br_kernels {
                                const br_cross_entropy_row *r, void *dx);
 } br_kernels;
 
-/* Return the table of a dtype. Only floating-point dtypes have one of products; for the others it
- * is NULL. */
+/* Return the tables of a dtype. br__gemm_kernels_of() returns NULL for integers and bool. */
 const br_kernels *br__kernels_of(br_dtype dtype);
 const br_gemm_kernels *br__gemm_kernels_of(br_dtype dtype);
 /* Returns the table for f32 products whose operands are rounded to bf16 ("medium") or split into
