@@ -569,8 +569,8 @@ full_checks() {
     check "planted errors" tests/mutants/run
     check "PyTorch's defaults" defaults
     check "keys of transformers' files" transformers_keys
-    check "added tokens of random tokenizers" compared "$seed" tests/data/compare_added.py build/brasa 40
-    check "tokenizers of random folders" compared "$seed" tests/data/compare_auto.py build/brasa 150
+    check "added tokens of random tokenizers" compared "$seed" tests/tokenizers/compare_added.py build/brasa 40
+    check "tokenizers of random folders" compared "$seed" tests/tokenizers/compare_auto.py build/brasa 150
     check "60 random folders" compared "$seed" tests/models/compare_folders.py build/brasa build/libbrasa.so 60
     check "safetensors of the Python package" cross_check
     check "pretrained" pretrained

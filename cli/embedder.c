@@ -3,7 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/pretrained.h"
-#include "data/tokenizer_internal.h"
+#include "tokenizers/tokenizer_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,7 +2,7 @@
  * its mask token. */
 #include "cli/cli.h"
 #include "cli/pretrained.h"
-#include "data/tokenizer_internal.h"
+#include "tokenizers/tokenizer_internal.h"
 #include "train/scratch_bert.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #include "cli/cli.h"
 #include "cli/generation.h"
 #include "cli/pretrained.h"
-#include "data/tokenizer_internal.h"
+#include "tokenizers/tokenizer_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

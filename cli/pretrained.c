@@ -2,8 +2,8 @@
 #include "cli/pretrained.h"
 
 #include "cli/cli.h"
-#include "data/tokenizer_internal.h"
 #include "tensor/tensor_internal.h"
+#include "tokenizers/tokenizer_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

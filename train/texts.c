@@ -2,7 +2,7 @@
 #include "train/texts.h"
 
 #include "common/text.h"
-#include "data/tokenizer_internal.h"
+#include "tokenizers/tokenizer_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -14,6 +14,7 @@
 #include <brasa/pretrained.h>
 #include <brasa/profile.h>
 #include <brasa/tensor.h>
+#include <brasa/tokenizers.h>
 #include <brasa/viz.h>
 
 #endif

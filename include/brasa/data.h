@@ -1,10 +1,8 @@
-/* brasa/data.h - datasets, loaders, vocabularies and Python's random. Includes
- * brasa/data/tokenizer.h. */
+/* brasa/data.h - datasets, loaders, vocabularies and Python's random. */
 #ifndef BRASA_DATA_H
 #define BRASA_DATA_H
 
 #include <brasa/data/auto_config.h>
-#include <brasa/data/tokenizer.h>
 #include <brasa/ops.h>
 
 #ifdef __cplusplus

@@ -71,7 +71,7 @@ Test(cli_attention, gpt2)
 Test(cli_attention, tokenizer_of_another_model)
 {
     program_shell("mkdir $OUT/gpt2 && cp tests/models/gpt2/lm/* $OUT/gpt2 && "
-                  "cp tests/data/bpe/tokenizer.json $OUT/gpt2");
+                  "cp tests/tokenizers/bpe/tokenizer.json $OUT/gpt2");
     program_check("attention -m $OUT/gpt2 'a' -o $OUT/no.html 2>&1", 1,
                   "the text has the token 'a' with id 65, but config.json's vocab_size is only 40");
     program_shell("test ! -e $OUT/no.html");

@@ -77,7 +77,7 @@ Test(cli_generate, texts_of_t5)
                   "for o in '' --json; do \"$BRASA\" tokenize -t $OUT/equal.json $o 'ab a' || "
                   "exit 1; done >$OUT/equal && ! grep -q '(null)' $OUT/equal && "
                   "grep -q '\"tokens\":.\"\342\226\201\",\"a\",\"<unk>\"' $OUT/equal");
-    program_shell("rm $OUT/t5/tokenizer.json && cp tests/data/unigram/spiece.model $OUT/t5");
+    program_shell("rm $OUT/t5/tokenizer.json && cp tests/tokenizers/unigram/spiece.model $OUT/t5");
     program_check("tokenize --model $OUT/t5 'a</s>'", 0, "</s> </s>\n");
     program_check("tokenize -t $OUT/t5/spiece.model 'a'", 0, "</s>\n");
     program_check("generate -m $OUT/t5 the 2>&1", 1,
@@ -189,7 +189,7 @@ Test(cli_generate, options_in_messages)
     program_shell(
         "\"$BRASA\" tokenize --model $OUT/model a 2>$OUT/e; ! grep -q 'set the option' $OUT/e");
     program_shell("rm $OUT/model/tokenizer_config.json $OUT/model/vocab.txt && "
-                  "cp tests/data/bpe/tokenizer.json $OUT/model");
+                  "cp tests/tokenizers/bpe/tokenizer.json $OUT/model");
     program_check("tokenize --cased --model $OUT/model a", 1,
                   "--cased does not apply to the tokenizer of tokenizer.json");
 }

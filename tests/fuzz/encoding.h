@@ -4,7 +4,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
-#include <brasa/data.h>
+#include <brasa/tokenizers.h>
 
 /* Returns options chosen by the bytes, including invalid ones. */
 static inline br_encode_options fuzz_encode_options(const uint8_t bytes[4])

@@ -284,25 +284,26 @@ static bool tokenizer_json_unigram(uint64_t *digest)
 
 static bool word_pieces(uint64_t *digest)
 {
-    return use(digest, br_tokenizer_from_vocab(BRASA_TEST_DIR "/data/tokenizer_vocab.txt", NULL));
+    return use(digest,
+               br_tokenizer_from_vocab(BRASA_TEST_DIR "/tokenizers/tokenizer_vocab.txt", NULL));
 }
 
 static bool bpe(uint64_t *digest)
 {
-    return use(digest, br_tokenizer_from_bpe(BRASA_TEST_DIR "/data/bpe/vocab.json",
-                                             BRASA_TEST_DIR "/data/bpe/merges.txt", NULL));
+    return use(digest, br_tokenizer_from_bpe(BRASA_TEST_DIR "/tokenizers/bpe/vocab.json",
+                                             BRASA_TEST_DIR "/tokenizers/bpe/merges.txt", NULL));
 }
 
 static bool sentencepiece(uint64_t *digest)
 {
     return use(digest,
-               br_tokenizer_from_sentencepiece(BRASA_TEST_DIR "/data/unigram/spiece.model",
+               br_tokenizer_from_sentencepiece(BRASA_TEST_DIR "/tokenizers/unigram/spiece.model",
                                                BR_OPTIONS(br_sentencepiece, .extra_ids = 2)));
 }
 
 static bool tokenizer_folder(uint64_t *digest)
 {
-    return use(digest, br_auto_tokenizer_load(BRASA_TEST_DIR "/data/bpe", NULL));
+    return use(digest, br_auto_tokenizer_load(BRASA_TEST_DIR "/tokenizers/bpe", NULL));
 }
 
 static bool tokenizer_side_files(uint64_t *digest)
@@ -459,7 +460,7 @@ static bool hash_state(void)
 
 static bool open_file(void)
 {
-    FILE *file = fopen(BRASA_TEST_DIR "/data/tokenizer_vocab.txt", "r");
+    FILE *file = fopen(BRASA_TEST_DIR "/tokenizers/tokenizer_vocab.txt", "r");
     if (file)
         fclose(file);
     return file;
@@ -510,7 +511,7 @@ Test(allocations, libraries)
     if (!allocations_can_fail())
         cr_skip_test("the sanitizer replaces the allocator");
     static char buffer[4096];
-    words = fopen(BRASA_TEST_DIR "/data/tokenizer_vocab.txt", "r");
+    words = fopen(BRASA_TEST_DIR "/tokenizers/tokenizer_vocab.txt", "r");
     cr_assert(words && setvbuf(words, buffer, _IOFBF, sizeof buffer) == 0);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         bool failed = true;

@@ -3,7 +3,7 @@
  * They share a tensor that they only read, read the memory counters during training, and leave a
  * tensor for the main thread to free. Then a loader prefetches batches, and several threads compute
  * one large product. */
-#include "data/tokenizer_internal.h"
+#include "tokenizers/tokenizer_internal.h"
 
 #include <brasa/brasa.h>
 #include <pthread.h>

@@ -1,0 +1,23 @@
+/* tokenizers/auto_tokenizer_internal.h - the parts of loading the tokenizer of a model folder. */
+#ifndef BR_AUTO_TOKENIZER_INTERNAL_H
+#define BR_AUTO_TOKENIZER_INTERNAL_H
+
+#include "tokenizers/tokenizer_config.h"
+
+typedef struct br_tokenizer_loader {
+    br_side_files files;
+    const br_auto_tokenizer_options *options;
+    const char *file; /* the file that has the vocabulary */
+    bool from_json;
+    br_tokenizer *t;
+} br_tokenizer_loader;
+
+/* Returns true if the class's keys take precedence over tokenizer.json, as in transformers 5. */
+bool br__loader_rebuilds(const br_tokenizer_loader *l);
+/* Applies the settings of tokenizer_config.json and the options. */
+bool br__loader_apply_settings(const br_tokenizer_loader *l);
+/* Sets the unknown token, the tokens around a text, and the padding. Call it when all tokens are in
+ * the vocabulary. */
+bool br__loader_set_specials(const br_tokenizer_loader *l);
+
+#endif

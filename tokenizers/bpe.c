@@ -1,0 +1,391 @@
+/* tokenizers/bpe.c - byte-level BPE: encoding and decoding.
+ *
+ * A text is split into words by GPT-2's pattern,
+ *
+ *     '(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+ *
+ * and the bytes of each word are merged in pairs. A heap holds the candidates, so a word of n bytes
+ * takes O(n log n) time. */
+#include "tokenizers/bpe_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Code points ----------------------------------------------------------------------------- */
+
+/* In tokens, a code point represents each byte. Printable bytes are represented by themselves; the
+ * others, 0 .. 32, 127 .. 160 and 173, by 256 and up, in their order. */
+enum { LOW = '!', MIDDLE = 127, MIDDLE_END = 0xa1, HIGH = 0xad, N_LOW = LOW };
+enum { N_MIDDLE = MIDDLE_END - MIDDLE };
+
+static bool prints(int byte)
+{
+    return byte >= LOW && byte != HIGH && (byte < MIDDLE || byte >= MIDDLE_END);
+}
+
+uint32_t br__bpe_char(unsigned char byte)
+{
+    if (prints(byte))
+        return byte;
+    uint32_t n = byte < LOW ? byte : byte < MIDDLE_END ? N_LOW + byte - MIDDLE : N_LOW + N_MIDDLE;
+    return 256 + n;
+}
+
+/* Returns the byte that a code point represents, or -1. */
+static int byte_of(uint32_t c)
+{
+    if (c < 256)
+        return prints((int)c) ? (int)c : -1;
+    int n = c < 512 ? (int)c - 256 : 256;
+    if (n < N_LOW)
+        return n;
+    if (n < N_LOW + N_MIDDLE)
+        return n - N_LOW + MIDDLE;
+    return n == N_LOW + N_MIDDLE ? HIGH : -1;
+}
+
+static br_bpe_class class_of(uint32_t c)
+{
+    return (br_bpe_class)br__bits_of_char(&br__bpe_chars, c);
+}
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+static br_place next_place(br_place at, const char *end, br_bpe_class *class)
+{
+    uint32_t c;
+    bool valid;
+    int length = br__char_read(at.p, end, &c, &valid);
+    *class = class_of(c);
+    return (br_place){ at.p + length, at.index + 1 };
+}
+
+/* Skips all code points of a class and returns the place after them. Sets *last to the last of
+ * them, or to `at` if there are none. */
+static br_place skip(br_place at, const char *end, br_bpe_class class, br_place *last)
+{
+    br_bpe_class is;
+    *last = at;
+    while (at.p < end) {
+        br_place next = next_place(at, end, &is);
+        if (is != class)
+            break;
+        *last = at;
+        at = next;
+    }
+    return at;
+}
+
+/* Returns the length of the 's, 'd, 'm, 't, 'll, 've or 're at p, or 0 if there is none. */
+static int contraction(const char *p, const char *end)
+{
+    if (*p != '\'' || end - p < 2)
+        return 0;
+    if (memchr("sdmt", p[1], 4))
+        return 2;
+    if (end - p < 3)
+        return 0;
+    bool two =
+        memcmp(p + 1, "ll", 2) == 0 || memcmp(p + 1, "ve", 2) == 0 || memcmp(p + 1, "re", 2) == 0;
+    return two ? 3 : 0;
+}
+
+/* Returns the end of the word that begins at `at`. `spaced` means that a space which is not in the
+ * text precedes it. */
+static br_place word_end(br_place at, const char *end, bool spaced)
+{
+    int n = spaced ? 0 : contraction(at.p, end);
+    if (n > 0)
+        return (br_place){ at.p + n, at.index + n };
+    br_place first = at, last;
+    if (!spaced && *at.p == ' ')
+        first = (br_place){ at.p + 1, at.index + 1 };
+    br_bpe_class class = BR_BPE_SPACE;
+    if (first.p < end)
+        next_place(first, end, &class);
+    if (class != BR_BPE_SPACE)
+        return skip(first, end, class, &last);
+    /* White space at the end of the text is one word. Before another word, its last code point is
+     * left out, because it may belong to that word. */
+    br_place over = skip(at, end, BR_BPE_SPACE, &last);
+    return over.p == end || (last.p == at.p && !spaced) ? over : last;
+}
+
+/* ---- Merges ---------------------------------------------------------------------------------- */
+
+/* A node in the linked list of a word's tokens. Merging removes the right one of two nodes. */
+typedef struct symbol {
+    int64_t id; /* -1 if removed */
+    int64_t previous, next;
+    br_span bytes, chars;
+} symbol;
+
+/* A possible merge of the symbol `at` with the next one to the token `id`. */
+typedef struct candidate {
+    int64_t rank, at, id;
+} candidate;
+
+typedef struct reader {
+    br_text_reader base;
+    symbol *symbols; /* of the current word */
+    int64_t n_symbols, symbol_capacity;
+    candidate *heap; /* binary heap; the first one is merged next */
+    int64_t n_heap, heap_capacity;
+} reader;
+
+static bool before(const candidate *a, const candidate *b)
+{
+    return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
+}
+
+static bool push(reader *r, candidate c)
+{
+    candidate *heap = br__grow_tokens(r->heap, &r->heap_capacity, r->n_heap, sizeof *heap);
+    if (!heap)
+        return false;
+    r->heap = heap;
+    int64_t i = r->n_heap++;
+    for (; i > 0 && before(&c, &heap[(i - 1) / 2]); i = (i - 1) / 2)
+        heap[i] = heap[(i - 1) / 2];
+    heap[i] = c;
+    return true;
+}
+
+static candidate pop(reader *r)
+{
+    candidate *heap = r->heap, first = heap[0], c = heap[--r->n_heap];
+    int64_t i = 0, n = r->n_heap;
+    for (int64_t k; (k = 2 * i + 1) < n; i = k) {
+        k += k + 1 < n && before(&heap[k + 1], &heap[k]);
+        if (!before(&heap[k], &c))
+            break;
+        heap[i] = heap[k];
+    }
+    heap[i] = c;
+    return first;
+}
+
+/* Returns the merge of two tokens, or NULL. */
+static const br_merge *merge_of(const br_bpe *bpe, int64_t left, int64_t right)
+{
+    uint32_t pair[2] = { (uint32_t)left, (uint32_t)right };
+    int64_t i = br_vocab_find(bpe->pairs, (const char *)pair, sizeof pair);
+    return i < 0 ? NULL : &bpe->merges[i];
+}
+
+/* Pushes the merge of symbol `at` with the next one, if it exists, to the heap. */
+static bool consider(reader *r, int64_t at)
+{
+    int64_t next = at < 0 ? -1 : r->symbols[at].next;
+    if (next < 0)
+        return true;
+    const br_merge *m = merge_of(br__bpe_of(r->base.t), r->symbols[at].id, r->symbols[next].id);
+    return !m || push(r, (candidate){ m->rank, at, m->id });
+}
+
+/* Merges symbol c.at with the next one, unless a merge has changed one of them since c was pushed.
+ */
+static bool merge(reader *r, candidate c)
+{
+    symbol *left = &r->symbols[c.at];
+    if (left->id < 0 || left->next < 0)
+        return true;
+    symbol *right = &r->symbols[left->next];
+    const br_merge *m = merge_of(br__bpe_of(r->base.t), left->id, right->id);
+    if (!m || m->id != c.id)
+        return true;
+    left->id = c.id;
+    left->bytes.end = right->bytes.end;
+    left->chars.end = right->chars.end;
+    left->next = right->next;
+    right->id = -1;
+    if (left->next >= 0)
+        r->symbols[left->next].previous = c.at;
+    return consider(r, left->previous) && consider(r, c.at);
+}
+
+static bool end_word(reader *r)
+{
+    for (int64_t i = 0; i < r->n_symbols; i++)
+        if (!consider(r, i))
+            return false;
+    while (r->n_heap > 0)
+        if (!merge(r, pop(r)))
+            return false;
+    for (int64_t i = 0; i >= 0 && i < r->n_symbols; i = r->symbols[i].next) {
+        const symbol *s = &r->symbols[i];
+        if (!br__push_token(r->base.list, (br_token){ .id = s->id,
+                                                      .word = r->base.words,
+                                                      .bytes = s->bytes,
+                                                      .chars = s->chars }))
+            return false;
+    }
+    r->n_symbols = 0;
+    r->base.words++;
+    return true;
+}
+
+/* ---- The text -------------------------------------------------------------------------------- */
+
+__attribute__((cold, noinline)) static bool fail_unknown(const reader *r, unsigned char byte)
+{
+    char what[32];
+    snprintf(what, sizeof what, "the byte 0x%02x", byte);
+    return br__tokenizer_fail_unknown(r->base.t, what);
+}
+
+static bool push_byte(reader *r, unsigned char byte, br_span bytes, br_span chars)
+{
+    int64_t id = br__bpe_of(r->base.t)->byte_ids[byte];
+    id = id < 0 ? r->base.t->unknown : id;
+    if (id < 0)
+        return fail_unknown(r, byte);
+    symbol *symbols =
+        br__grow_tokens(r->symbols, &r->symbol_capacity, r->n_symbols, sizeof *symbols);
+    if (!symbols)
+        return false;
+    r->symbols = symbols;
+    int64_t i = r->n_symbols++;
+    symbols[i] =
+        (symbol){ .id = id, .previous = i - 1, .next = -1, .bytes = bytes, .chars = chars };
+    if (i > 0)
+        symbols[i - 1].next = i;
+    return true;
+}
+
+/* Pushes the bytes of a code point, or of U+FFFD if it is invalid. Each byte has the offsets of the
+ * whole code point. */
+static bool push_char(reader *r, br_place *at, const char *end)
+{
+    uint32_t c;
+    char utf8[4];
+    br_place from = *at;
+    if (!br__read_char(&r->base, at, end, &c))
+        return false;
+    br_span bytes = { from.p - r->base.text, at->p - r->base.text };
+    br_span chars = { from.index, at->index };
+    int n = br__char_write(c, utf8);
+    for (int i = 0; i < n; i++)
+        if (!push_byte(r, (unsigned char)utf8[i], bytes, chars))
+            return false;
+    return true;
+}
+
+/* Pushes the prefix space. Its offsets are those of the text's first code point. */
+static bool push_space(reader *r, br_place at, const char *end)
+{
+    br_bpe_class class;
+    br_place next = next_place(at, end, &class);
+    br_span bytes = { at.p - r->base.text, next.p - r->base.text },
+            chars = { at.index, next.index };
+    return push_byte(r, ' ', bytes, chars);
+}
+
+static bool read_words(br_text_reader *base, br_place *at, const char *end)
+{
+    reader *r = (reader *)base;
+    bool spaced = br__bpe_of(base->t)->prefix_space && *at->p != ' ';
+    for (; at->p < end; spaced = false) {
+        br_place over = word_end(*at, end, spaced);
+        if (spaced && !push_space(r, *at, end))
+            return false;
+        while (at->p < over.p)
+            if (!push_char(r, at, end))
+                return false;
+        if (!end_word(r))
+            return false;
+    }
+    return true;
+}
+
+static bool tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
+                     br_token_list *list)
+{
+    reader r = { .base = { .t = t, .options = options, .list = list, .read = read_words } };
+    bool ok = br__read_parts(&r.base, text);
+    br_free(r.symbols);
+    br_free(r.heap);
+    return ok;
+}
+
+/* ---- Decoding -------------------------------------------------------------------------------- */
+
+/* Writes the token's bytes to `out` and returns their number. If one of its code points represents
+ * no byte, writes the token's own UTF-8. */
+static size_t bytes_of(const char *token, char *out)
+{
+    size_t length = strlen(token), n = 0;
+    for (size_t i = 0; i < length;) {
+        uint32_t c;
+        bool valid;
+        i += (size_t)br__char_read(token + i, token + length, &c, &valid);
+        int byte = byte_of(c);
+        if (byte < 0) {
+            memcpy(out, token, length);
+            return length;
+        }
+        out[n++] = (char)byte;
+    }
+    return n;
+}
+
+/* Copies text to `out`, replacing each invalid part by U+FFFD, and returns the end. `out` has room
+ * for 3 * length + 1 bytes. */
+static char *write_valid(const char *bytes, size_t length, char *out)
+{
+    for (size_t i = 0; i < length;) {
+        uint32_t c;
+        bool valid;
+        i += (size_t)br__char_read(bytes + i, bytes + length, &c, &valid);
+        out += br__char_write(c, out);
+    }
+    *out = 0;
+    return out;
+}
+
+/* Concatenates the tokens' bytes. Returns *length bytes that the caller frees with br_free(), or
+ * NULL and an error. */
+static char *join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, size_t *length)
+{
+    size_t capacity = 1;
+    for (int64_t i = 0; i < n; i++) {
+        const char *token = br_tokenizer_token(t, ids[i]);
+        if (!token)
+            return NULL;
+        capacity += strlen(token);
+    }
+    char *bytes = br_malloc(capacity);
+    *length = 0;
+    for (int64_t i = 0; bytes && i < n; i++)
+        if (!skip || !br__is_special(t, ids[i]))
+            *length += bytes_of(t->tokens[ids[i]], bytes + *length);
+    return bytes;
+}
+
+static char *decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special,
+                    int64_t *length)
+{
+    size_t n_bytes;
+    char *bytes = join(t, n, ids, skip_special, &n_bytes);
+    char *text = bytes ? br_malloc(3 * n_bytes + 1) : NULL;
+    if (text)
+        *length = write_valid(bytes, n_bytes, text) - text;
+    br_free(bytes);
+    return text;
+}
+
+/* ---- The kind -------------------------------------------------------------------------------- */
+
+static void free_bpe(void *model)
+{
+    br_bpe *bpe = model;
+    if (!bpe)
+        return;
+    br_vocab_free(bpe->pairs);
+    br_free(bpe->merges);
+    br_free(bpe);
+}
+
+const br_tokenizer_kind br__byte_level = { .tokenize = tokenize,
+                                           .decode = decode,
+                                           .free = free_bpe };

@@ -1,0 +1,106 @@
+/* tokenizers/unigram_internal.h - SentencePiece's Unigram: pieces and their scores, and the
+ * normalization and splitting that come first. There are two variants of the latter: Hugging Face's
+ * fast tokenizer, configured by tokenizer.json, and SentencePiece's own. */
+#ifndef BR_UNIGRAM_INTERNAL_H
+#define BR_UNIGRAM_INTERNAL_H
+
+#include "tokenizers/charsmap.h"
+
+enum { BR_META = 0x2581 }; /* represents a space in pieces */
+
+/* ---- Pieces (tokenizers/unigram_trie.c) ------------------------------------------------------ */
+
+/* A prefix of pieces. Its children are the `count` nodes from `first` on, sorted by code point. */
+typedef struct br_piece_node {
+    uint32_t c, first, count;
+    int32_t id; /* the piece that ends here, or -1 */
+} br_piece_node;
+
+/* Node 0 is the root. */
+typedef struct br_piece_trie {
+    br_piece_node *nodes;
+    int64_t count, capacity;
+} br_piece_trie;
+
+/* Builds a trie of the tokens 0 .. n-1 that are not NULL. The last of equal tokens wins. */
+bool br__piece_trie_build(br_piece_trie *trie, const char *const *tokens, int64_t n);
+/* Returns the child for a code point, or NULL if there is none. */
+const br_piece_node *br__piece_trie_next(const br_piece_trie *trie, const br_piece_node *node,
+                                         uint32_t c);
+
+/* ---- The model ------------------------------------------------------------------------------- */
+
+typedef enum br_piece_kind {
+    BR_PIECE_NORMAL,
+    BR_PIECE_SPECIAL, /* not made of text if split_special_tokens is set */
+    BR_PIECE_USER,    /* user-defined: not normalized, and always kept whole */
+} br_piece_kind;
+
+/* A normalizer of tokenizer.json. */
+typedef enum br_step_kind {
+    BR_STEP_CHARSMAP,
+    BR_STEP_REPLACE,
+    BR_STEP_REPLACE_RUNS, /* runs of two or more */
+    BR_STEP_STRIP,
+} br_step_kind;
+
+enum { BR_MAX_STEPS = 8 };
+
+typedef struct br_step {
+    br_step_kind kind;
+    char *pattern, *content; /* REPLACE */
+    bool left, right;        /* STRIP */
+} br_step;
+
+typedef enum br_prepend {
+    BR_PREPEND_ALWAYS,
+    BR_PREPEND_FIRST, /* only at the beginning of the text */
+    BR_PREPEND_NEVER,
+} br_prepend;
+
+typedef struct br_unigram {
+    bool sentencepiece; /* SentencePiece's own variant, with sums of scores as floats */
+    br_charsmap charsmap;
+
+    int n_steps; /* the fast tokenizer's options */
+    br_step steps[BR_MAX_STEPS];
+    bool split_at_spaces; /* at any white space, which is dropped */
+    bool split_at_meta;
+    br_prepend prepend;
+
+    bool keep_spaces, no_dummy_prefix; /* SentencePiece's options; keep_spaces: extra ones, too */
+
+    br_piece_trie trie, user; /* user: only BR_PIECE_USER */
+    int64_t size;             /* number of pieces, which are the first tokens */
+    double *scores;           /* one for each piece */
+    uint8_t *kinds;           /* br_piece_kind, one for each piece */
+    int32_t *same;            /* for each piece, the previous one with the same text, or -1 */
+    double unknown_score, max_score;
+    bool byte_fallback;
+    bool decode_bytes, drop_front; /* drop_front: decoding drops U+2581 of the first token */
+    int64_t byte_ids[256];         /* -1 if there is none */
+} br_unigram;
+
+static inline br_unigram *br__unigram_of(const br_tokenizer *t)
+{
+    return t->model;
+}
+
+/* Makes a tokenizer a Unigram one without pieces. Returns NULL if allocation fails. */
+br_unigram *br__unigram_begin(br_tokenizer *t);
+/* Adds the next piece. The score must be finite. Returns false if allocation fails. */
+bool br__unigram_add(br_tokenizer *t, const char *piece, size_t length, double score,
+                     br_piece_kind kind);
+/* Builds the data for encoding. Call it after br__tokenizer_index(), when all tokens were added. */
+bool br__unigram_finish(br_tokenizer *t);
+/* Does what must be done again when br__tokenizer_index() is called again. */
+void br__unigram_mark(br_tokenizer *t);
+
+/* ---- Reading a text -------------------------------------------------------------------------- */
+
+/* Applies the steps of tokenizer.json to `text`. `spare` is a work buffer. */
+bool br__unigram_normalize(const br_unigram *u, br_char_list *text, br_char_list *spare);
+/* Normalizes `text` like SentencePiece and stores the result in `to`. */
+bool br__sentencepiece_normalize(const br_unigram *u, const br_char_list *text, br_char_list *to);
+
+#endif

@@ -1,0 +1,160 @@
+/* tokenizers/unigram_normalize.c - the normalization of tokenizer.json, with the offsets of each
+ * code point as in Hugging Face's fast tokenizer.
+ *
+ * Two of its behaviors are unexpected but reproduced here. SentencePiece's map is applied to
+ * grapheme clusters of up to five bytes, where the replacement of the shortest known prefix
+ * replaces the whole cluster. And the offsets shift after code points that are removed at the
+ * beginning. */
+#include "tokenizers/grapheme.h"
+#include "tokenizers/unigram_internal.h"
+
+#include <string.h>
+
+static void swap(br_char_list *a, br_char_list *b)
+{
+    br_char_list c = *a;
+    *a = *b;
+    *b = c;
+}
+
+/* ---- The map --------------------------------------------------------------------------------- */
+
+/* Appends a code point of the new text. `more` is 1 minus the number of old code points that it
+ * replaces, so an insertion has 1. It is stored in bytes.begin until place() sets the offsets. */
+static bool change(br_char_list *to, uint32_t c, int64_t more)
+{
+    return br__push_char(to, (br_char){ .c = c, .bytes.begin = more });
+}
+
+/* Appends `text`, which replaces `old` code points. */
+static bool replace(br_char_list *to, int64_t old, const char *text)
+{
+    int64_t n = 0;
+    for (const char *p = text, *end = text + strlen(text); p < end; n++) {
+        uint32_t c;
+        bool valid;
+        p += br__char_read(p, end, &c, &valid);
+        if (!change(to, c, n < old ? 0 : 1))
+            return false;
+    }
+    if (n < old && to->count > 0)
+        to->items[to->count - 1].bytes.begin -= old - n;
+    return true;
+}
+
+static int64_t cluster_end(const br_char_list *text, int64_t at, int *bytes)
+{
+    br_graphemes g = { 0 };
+    char utf8[4];
+    *bytes = 0;
+    int64_t i = at;
+    for (; i < text->count && (br__grapheme_goes_on(&g, text->items[i].c) || i == at); i++)
+        *bytes += *bytes < 6 ? br__char_write(text->items[i].c, utf8) : 0;
+    return i;
+}
+
+static bool map_cluster(const br_charsmap *m, const br_char *chars, int64_t n, int bytes,
+                        br_char_list *to)
+{
+    int64_t used;
+    const char *text = bytes < 6 ? br__charsmap_find(m, chars, n, false, &used) : NULL;
+    if (text)
+        return replace(to, n, text);
+    for (int64_t i = 0; i < n; i++) {
+        text = br__charsmap_find(m, chars + i, 1, false, &used);
+        if (text ? !replace(to, 1, text) : !change(to, chars[i].c, 0))
+            return false;
+    }
+    return true;
+}
+
+/* Sets the offsets of each new code point. An inserted one has those of the previous one. */
+static void place(const br_char_list *text, br_char_list *to)
+{
+    int64_t at = 0;
+    for (int64_t i = 0; i < to->count; i++) {
+        br_char *c = &to->items[i];
+        int64_t more = c->bytes.begin;
+        const br_char *from = &text->items[more > 0 && at > 0 ? at - 1 : at];
+        c->bytes = from->bytes;
+        c->chars = from->chars;
+        at += more > 0 ? 0 : 1 - more;
+    }
+}
+
+static bool apply_map(const br_charsmap *m, const br_char_list *text, br_char_list *to)
+{
+    for (int64_t i = 0; i < text->count;) {
+        int bytes;
+        int64_t end = cluster_end(text, i, &bytes);
+        if (!map_cluster(m, text->items + i, end - i, bytes, to))
+            return false;
+        i = end;
+    }
+    place(text, to);
+    return true;
+}
+
+/* ---- Other steps ----------------------------------------------------------------------------- */
+
+/* Returns the number of code points of the pattern if the text matches it at `at`, else 0. */
+static int64_t matches(const br_char_list *text, int64_t at, const char *pattern)
+{
+    int64_t i = at;
+    for (const char *p = pattern, *end = pattern + strlen(pattern); p < end; i++) {
+        uint32_t c;
+        bool valid;
+        p += br__char_read(p, end, &c, &valid);
+        if (i == text->count || text->items[i].c != c)
+            return 0;
+    }
+    return i - at;
+}
+
+/* Replaces all matches of the step's pattern. A replacement has the offsets of the last replaced
+ * code point. */
+static bool replace_all(const br_step *s, const br_char_list *text, br_char_list *to)
+{
+    for (int64_t i = 0; i < text->count;) {
+        int64_t n = matches(text, i, s->pattern), m = n, times = n > 0;
+        while (s->kind == BR_STEP_REPLACE_RUNS && m > 0 &&
+               (m = matches(text, i + n, s->pattern)) > 0) {
+            n += m;
+            times++;
+        }
+        bool found = s->kind == BR_STEP_REPLACE ? times > 0 : times > 1;
+        if (found ? !br__push_text(to, s->content, &text->items[i + n - 1])
+                  : !br__push_char(to, text->items[i]))
+            return false;
+        i += found ? n : 1;
+    }
+    return true;
+}
+
+static bool strip(const br_step *s, const br_char_list *text, br_char_list *to)
+{
+    int64_t begin = 0, end = text->count;
+    while (s->left && begin < end && br__is_white(text->items[begin].c))
+        begin++;
+    while (s->right && end > begin && br__is_white(text->items[end - 1].c))
+        end--;
+    for (int64_t i = begin; i < end; i++)
+        if (!br__push_char(to, text->items[i]))
+            return false;
+    return true;
+}
+
+bool br__unigram_normalize(const br_unigram *u, br_char_list *text, br_char_list *spare)
+{
+    for (int i = 0; i < u->n_steps; i++) {
+        const br_step *s = &u->steps[i];
+        spare->count = 0;
+        bool ok = s->kind == BR_STEP_CHARSMAP ? apply_map(&u->charsmap, text, spare)
+                  : s->kind == BR_STEP_STRIP  ? strip(s, text, spare)
+                                              : replace_all(s, text, spare);
+        if (!ok)
+            return false;
+        swap(text, spare);
+    }
+    return true;
+}
