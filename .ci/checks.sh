@@ -441,7 +441,7 @@ defaults() {
 
 # Checks that the tests have every key of transformers' config.json and generation_config.json.
 transformers_keys() {
-    with_torch tests/models/record_config_cases.py check
+    with_torch tests/pretrained/record_config_cases.py check
     with_torch tests/cli/record_generation.py check
 }
 
@@ -571,7 +571,7 @@ full_checks() {
     check "keys of transformers' files" transformers_keys
     check "added tokens of random tokenizers" compared "$seed" tests/tokenizers/compare_added.py build/brasa 40
     check "tokenizers of random folders" compared "$seed" tests/tokenizers/compare_auto.py build/brasa 150
-    check "60 random folders" compared "$seed" tests/models/compare_folders.py build/brasa build/libbrasa.so 60
+    check "60 random folders" compared "$seed" tests/pretrained/compare_folders.py build/brasa build/libbrasa.so 60
     check "safetensors of the Python package" cross_check
     check "pretrained" pretrained
     check "run classifier" classifier

@@ -1,8 +1,8 @@
 /* cli/info_config.c - `brasa info` for a model's configuration: the keys of the file, and the keys
  * with default values. */
 #include "cli/info.h"
-#include "data/auto_config_internal.h"
 #include "io/io_internal.h"
+#include "pretrained/auto_config_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

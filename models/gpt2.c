@@ -1,7 +1,6 @@
 /* models/gpt2.c - Hugging Face's GPT2Model and GPT2LMHeadModel. */
 #include <brasa/models/gpt2.h>
 
-#include "models/family.h"
 #include "models/models_internal.h"
 
 #include <inttypes.h>

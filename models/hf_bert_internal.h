@@ -2,7 +2,7 @@
 #ifndef BR_HF_BERT_INTERNAL_H
 #define BR_HF_BERT_INTERNAL_H
 
-#include "models/family.h"
+#include "models/models_internal.h"
 
 #include <brasa/models/hf_bert.h>
 

@@ -3,8 +3,9 @@
 #ifndef BR_MODELS_INTERNAL_H
 #define BR_MODELS_INTERNAL_H
 
-#include <brasa/data/auto_config.h>
 #include <brasa/nn.h>
+#include <brasa/pretrained/auto_config.h>
+#include <brasa/pretrained/family.h>
 
 /* ---- Configurations -------------------------------------------------------------------------- */
 
@@ -24,6 +25,10 @@ bool zoo_good_multiple(const char *model, const char *name, int64_t size, const 
 bool zoo_good_probability(const char *model, const char *name, double p);
 bool zoo_good_positive(const char *model, const char *name, double value);
 bool zoo_good_deviation(const char *model, const char *name, double value);
+
+/* ---- Families ------------------------------------------------------------------------------- */
+
+extern const br_model_family zoo_hf_bert_family, zoo_gpt2_family, zoo_t5_family;
 
 /* ---- Initial weights ------------------------------------------------------------------------- */
 

@@ -1,5 +1,4 @@
 /* models/t5.c - Hugging Face's T5Model and T5ForConditionalGeneration. */
-#include "models/family.h"
 #include "models/t5_internal.h"
 
 #include <inttypes.h>

@@ -3,8 +3,8 @@
  *
  * All keys are matched and checked before the first weight is set. Setting a weight swaps the
  * tensor's memory with the file's and keeps its identity, so that fields and ties stay valid. */
-#include "data/auto_config_internal.h"
 #include "nn/nn_internal.h"
+#include "pretrained/auto_config_internal.h"
 #include "pretrained/auto_model_internal.h"
 
 #include <brasa/pretrained.h>

@@ -9,16 +9,12 @@
 
 static const char op[] = "auto_model";
 
-static const br_model_family *const families[] = { &zoo_hf_bert_family, &zoo_gpt2_family,
-                                                   &zoo_t5_family };
-enum { N_FAMILIES = sizeof families / sizeof *families };
-
 /* ---- Every class ----------------------------------------------------------------------------- */
 
 const char *br_auto_model_class(int i)
 {
-    for (int f = 0; f < N_FAMILIES && i >= 0; f++)
-        for (const br_model_class *c = families[f]->classes; c->name; c++)
+    for (const br_model_family *const *f = br_model_families; *f && i >= 0; f++)
+        for (const br_model_class *c = (*f)->classes; c->name; c++)
             if (i-- == 0)
                 return c->name;
     return NULL;
@@ -26,10 +22,10 @@ const char *br_auto_model_class(int i)
 
 const br_model_class *br__model_class_named(const char *name, const br_model_family **family)
 {
-    for (int f = 0; f < N_FAMILIES; f++)
-        for (const br_model_class *c = families[f]->classes; c->name; c++)
+    for (const br_model_family *const *f = br_model_families; *f; f++)
+        for (const br_model_class *c = (*f)->classes; c->name; c++)
             if (strcmp(c->name, name) == 0) {
-                *family = families[f];
+                *family = *f;
                 return c;
             }
     return NULL;
@@ -41,12 +37,12 @@ const br_model_family *br__model_family(const br_auto_config *config)
 {
     const char *type = br_auto_config_model_type(config);
     br__text known = { 0 };
-    for (int f = 0; f < N_FAMILIES; f++) {
-        if (type && strcmp(families[f]->model_type, type) == 0) {
+    for (const br_model_family *const *f = br_model_families; *f; f++) {
+        if (type && strcmp((*f)->model_type, type) == 0) {
             br_free(known.data);
-            return families[f];
+            return *f;
         }
-        br__text_add(&known, "%s\"%s\"", f ? ", " : "", families[f]->model_type);
+        br__text_add(&known, "%s\"%s\"", known.data ? ", " : "", (*f)->model_type);
     }
     if (known.data && !br_failed())
         br_fail(BR_ERROR_FORMAT, op, "%s: model_type is %s%s%s, must be one of %s",

@@ -5,7 +5,7 @@
 
 #include "io/io_internal.h"
 #include "io/json.h"
-#include "models/family.h"
+#include <brasa/pretrained/family.h>
 
 /* ---- Classes --------------------------------------------------------------------------------- */
 

@@ -3,8 +3,8 @@
  * The configuration is read from another folder. The keys that the module decides are
  * changed. It is checked by making a second module from it, whose weights need no memory because
  * nothing writes them, and comparing both. */
-#include "data/auto_config_internal.h"
 #include "nn/nn_internal.h"
+#include "pretrained/auto_config_internal.h"
 #include "pretrained/auto_model_internal.h"
 
 #include <brasa/pretrained.h>

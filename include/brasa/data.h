@@ -2,7 +2,6 @@
 #ifndef BRASA_DATA_H
 #define BRASA_DATA_H
 
-#include <brasa/data/auto_config.h>
 #include <brasa/ops.h>
 
 #ifdef __cplusplus

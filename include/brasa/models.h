@@ -1,11 +1,10 @@
-/* brasa/models.h - models composed of ops and nn only, AutoConfig and AutoModel. */
+/* brasa/models.h - models composed of ops and nn only. */
 #ifndef BRASA_MODELS_H
 #define BRASA_MODELS_H
 
 #include <brasa/models/anatomy.h>
 #include <brasa/models/architecture.h>
 #include <brasa/models/bert.h>
-#include <brasa/models/generate.h>
 #include <brasa/models/gpt2.h>
 #include <brasa/models/hf_bert.h>
 #include <brasa/models/scratch.h>

@@ -15,7 +15,7 @@ import tempfile
 import torch
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-TOKENIZER = pathlib.Path(__file__).resolve().parent.parent / "data" / "unigram" / "tokenizer.json"
+TOKENIZER = pathlib.Path(__file__).resolve().parent.parent / "tokenizers" / "unigram" / "tokenizer.json"
 PROMPTS = ["the license", "Write what <extra_id_0> says.", "\u2122 \u4e2d", "a", "import json, sys\nprint()", "x " * 60]
 WAYS = [{}, {"temperature": 0.7}, {"top_k": 5}, {"top_p": 0.8}, {"temperature": 1.5, "top_k": 40, "top_p": 0.9}]
 

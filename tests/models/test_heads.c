@@ -274,7 +274,7 @@ Test(heads, unknown_keys_are_reported)
 {
     static const char *const types[] = { "bert", "gpt2", "t5" };
     static const char *const bases[] = { "hf_bert/pretraining", "gpt2/lm", "t5/relu" };
-    json_t *written = json_load_file(MODELS "config_keys.json", 0, NULL);
+    json_t *written = json_load_file(BRASA_TEST_DIR "/pretrained/config_keys.json", 0, NULL);
     for (int i = 0; i < 3; i++) {
         json_t *keys = json_object_get(written, types[i]);
         cr_assert(json_object_size(keys) > 40);

@@ -4,11 +4,11 @@
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
-#include <brasa/models/generate.h>
 #include <brasa/models/gpt2.h>
 #include <brasa/models/hf_bert.h>
 #include <brasa/models/t5.h>
 #include <brasa/pretrained.h>
+#include <brasa/pretrained/generate.h>
 
 TestSuite(options, .init = check_begin, .fini = check_end);
 

@@ -1,7 +1,7 @@
 /* tests/tokenizers/encodings.h - compares encodings with recorded JSON; loads modified
  * tokenizer.json files. */
-#ifndef BR_TESTS_DATA_ENCODINGS_H
-#define BR_TESTS_DATA_ENCODINGS_H
+#ifndef BR_TESTS_TOKENIZERS_ENCODINGS_H
+#define BR_TESTS_TOKENIZERS_ENCODINGS_H
 
 #include "tests/io/files.h"
 #include "tests/support.h"

@@ -7,6 +7,7 @@
 #include "tests/tokenizers/encodings.h"
 #include "tokenizers/tokenizer_config.h"
 
+#include <brasa/pretrained/auto_config.h>
 #include <brasa/tokenizers.h>
 #include <unistd.h>
 

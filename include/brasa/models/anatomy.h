@@ -6,8 +6,8 @@
 #ifndef BRASA_MODELS_ANATOMY_H
 #define BRASA_MODELS_ANATOMY_H
 
-#include <brasa/data/auto_config.h>
 #include <brasa/nn.h>
+#include <brasa/pretrained/auto_config.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -9,8 +9,8 @@
 #define BRASA_MODELS_ARCHITECTURE_H
 
 #include <brasa/data.h>
-#include <brasa/data/auto_config.h>
 #include <brasa/nn.h>
+#include <brasa/pretrained/auto_config.h>
 
 #ifdef __cplusplus
 extern "C" {

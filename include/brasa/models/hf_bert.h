@@ -17,8 +17,8 @@
 #ifndef BRASA_MODELS_HF_BERT_H
 #define BRASA_MODELS_HF_BERT_H
 
-#include <brasa/data/auto_config.h>
 #include <brasa/nn.h>
+#include <brasa/pretrained/auto_config.h>
 
 #ifdef __cplusplus
 extern "C" {

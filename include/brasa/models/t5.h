@@ -12,9 +12,9 @@
 #ifndef BRASA_MODELS_T5_H
 #define BRASA_MODELS_T5_H
 
-#include <brasa/data/auto_config.h>
-#include <brasa/models/generate.h>
 #include <brasa/nn.h>
+#include <brasa/pretrained/auto_config.h>
+#include <brasa/pretrained/generate.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,9 +1,10 @@
-/* data/auto_config_internal.h - an open config.json, and tables of the keys of each model type.
+/* pretrained/auto_config_internal.h - an open config.json, and tables of the keys of each model
+ * type.
  */
 #ifndef BR_AUTO_CONFIG_INTERNAL_H
 #define BR_AUTO_CONFIG_INTERNAL_H
 
-#include <brasa/data/auto_config.h>
+#include <brasa/pretrained/auto_config.h>
 #include <jansson.h>
 
 /* The default of a key, as JSON. "=other" means the value of another key. After "|", the default

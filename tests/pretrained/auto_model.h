@@ -1,7 +1,7 @@
-/* tests/models/auto_model.h - writes folders as on the Hugging Face Hub with the recorded BERT, and
- * loads them. */
-#ifndef BR_TESTS_MODELS_AUTO_MODEL_H
-#define BR_TESTS_MODELS_AUTO_MODEL_H
+/* tests/pretrained/auto_model.h - writes folders as on the Hugging Face Hub with the recorded BERT,
+ * and loads them. */
+#ifndef BR_TESTS_PRETRAINED_AUTO_MODEL_H
+#define BR_TESTS_PRETRAINED_AUTO_MODEL_H
 
 #include "tests/io/files.h"
 #include "tests/memory.h"

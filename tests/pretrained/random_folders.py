@@ -13,7 +13,7 @@ from transformers import (AutoTokenizer, BertForMaskedLM, BertForNextSentencePre
 from transformers.activations import ACT2FN
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
-sys.path += [str(TESTS / "data"), str(TESTS / "cli")]
+sys.path += [str(TESTS / "tokenizers"), str(TESTS / "cli")]
 from compare_auto import random_folder, random_text, write  # noqa: E402
 from record_config_cases import CLASSES, COMMON, KEYS  # noqa: E402
 from record_generation import CHANGED, REFUSED, SAME  # noqa: E402

@@ -1,4 +1,4 @@
-/* brasa/data/auto_config.h - AutoConfig: the config.json of a Hugging Face model.
+/* brasa/pretrained/auto_config.h - AutoConfig: the config.json of a Hugging Face model.
  *
  *     br_auto_config *config = br_auto_config_load("bert-base-uncased");
  *     int64_t hidden_size = br_auto_config_size(config, "hidden_size");
@@ -7,8 +7,8 @@
  * types are bert, gpt2 and t5. A key with several names (hidden_size and gpt2's n_embd) is found by
  * each. A key that is missing or of the wrong type is an error that names the file and the key; the
  * functions then return 0, false or NULL. docs/auto_config.md lists which files are rejected. */
-#ifndef BRASA_DATA_AUTO_CONFIG_H
-#define BRASA_DATA_AUTO_CONFIG_H
+#ifndef BRASA_PRETRAINED_AUTO_CONFIG_H
+#define BRASA_PRETRAINED_AUTO_CONFIG_H
 
 #include <brasa/tensor.h>
 

@@ -1,9 +1,9 @@
 /* Which tokens br_generate() may choose: the same as transformers' warpers, and an error if there
  * is none. */
-#include "tests/models/nucleus_values.h"
+#include "tests/pretrained/nucleus_values.h"
 #include "tests/support.h"
 
-#include <brasa/models/generate.h>
+#include <brasa/pretrained/generate.h>
 
 TestSuite(generate_choice, .init = check_begin, .fini = check_end);
 

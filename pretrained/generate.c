@@ -1,8 +1,8 @@
-/* models/generate.c - generate(): generates tokens from a model's logits.
+/* pretrained/generate.c - generate(): generates tokens from a model's logits.
  *
  * All buffers are allocated at their final size before the first step. A step's temporaries are
  * freed at its end. */
-#include <brasa/models/generate.h>
+#include <brasa/pretrained/generate.h>
 
 #include <inttypes.h>
 #include <math.h>

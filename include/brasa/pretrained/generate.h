@@ -1,4 +1,4 @@
-/* brasa/models/generate.h - text generation.
+/* brasa/pretrained/generate.h - text generation.
  *
  *     br_gpt2_lm *model = br_auto_model_load("gpt2", NULL, NULL);
  *     br_language_model lm = br_gpt2_language_model(model);
@@ -7,8 +7,8 @@
  *
  * Any model that computes the next token's logits can be used: it is wrapped in a
  * br_language_model, which is a function and its context. */
-#ifndef BRASA_MODELS_GENERATE_H
-#define BRASA_MODELS_GENERATE_H
+#ifndef BRASA_PRETRAINED_GENERATE_H
+#define BRASA_PRETRAINED_GENERATE_H
 
 #include <brasa/nn/cache.h>
 #include <brasa/ops.h>

@@ -1,6 +1,6 @@
-/* tests/models/test_auto_model_save.c - saved model folders: the weights, and config.json. The
+/* tests/pretrained/test_auto_model_save.c - saved model folders: the weights, and config.json. The
  * recorded folders were written by transformers. */
-#include "tests/models/auto_model_save.h"
+#include "tests/pretrained/auto_model_save.h"
 
 TestSuite(auto_model_save, .init = files_begin, .fini = files_end);
 

@@ -1,9 +1,9 @@
-/* tests/models/auto_model_save.h - saves recorded models in the test's folder, with the files of
- * another one. */
-#ifndef BR_TESTS_MODELS_AUTO_MODEL_SAVE_H
-#define BR_TESTS_MODELS_AUTO_MODEL_SAVE_H
+/* tests/pretrained/auto_model_save.h - saves recorded models in the test's folder, with the files
+ * of another one. */
+#ifndef BR_TESTS_PRETRAINED_AUTO_MODEL_SAVE_H
+#define BR_TESTS_PRETRAINED_AUTO_MODEL_SAVE_H
 
-#include "tests/models/auto_model.h"
+#include "tests/pretrained/auto_model.h"
 
 #include <jansson.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
-/* data/auto_config_types.c - for each model type: transformers' defaults of keys, synonyms of
- * keys, limits, and harmless keys. tests/models/auto_config_defaults.json has the defaults and
+/* pretrained/auto_config_types.c - for each model type: transformers' defaults of keys, synonyms of
+ * keys, limits, and harmless keys. tests/pretrained/auto_config_defaults.json has the defaults and
  * synonyms from transformers itself. */
-#include "data/auto_config_internal.h"
+#include "pretrained/auto_config_internal.h"
 
 #include <string.h>
 

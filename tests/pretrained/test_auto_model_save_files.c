@@ -1,6 +1,6 @@
-/* tests/models/test_auto_model_save_files.c - saved model folders: copied files, what is refused,
- * and what is left if saving fails. */
-#include "tests/models/auto_model_save.h"
+/* tests/pretrained/test_auto_model_save_files.c - saved model folders: copied files, what is
+ * refused, and what is left if saving fails. */
+#include "tests/pretrained/auto_model_save.h"
 
 #include <signal.h>
 #include <sys/resource.h>

@@ -3,7 +3,7 @@
 model, embeddings, and generated text. Brasa also saves each model, as its class and as the base class, and transformers
 must load the same weights, configuration and tokenizer from the saved folder as from the first.
 
-    tests/models/compare_folders.py BRASA LIBRARY [FOLDERS [SEED [NUMBER]]]
+    tests/pretrained/compare_folders.py BRASA LIBRARY [FOLDERS [SEED [NUMBER]]]
 
 BRASA is the command and LIBRARY the shared library. Side files have random keys whose values are not their defaults:
 eight folders of a model type have all of them. With NUMBER, only that folder is made, in a new temporary folder that is

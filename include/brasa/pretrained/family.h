@@ -1,10 +1,14 @@
-/* models/family.h - the model types and classes that br_auto_model_load() can make and that
- * br_auto_model_save() can save. */
-#ifndef BR_MODELS_FAMILY_H
-#define BR_MODELS_FAMILY_H
+/* brasa/pretrained/family.h - what AutoModel knows about a model type: its classes, and how their
+ * weights are named, tied and initialized. models/families.c lists the families of the zoo. */
+#ifndef BRASA_PRETRAINED_FAMILY_H
+#define BRASA_PRETRAINED_FAMILY_H
 
-#include <brasa/data/auto_config.h>
 #include <brasa/nn.h>
+#include <brasa/pretrained/auto_config.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A class of transformers. */
 typedef struct br_model_class {
@@ -35,6 +39,12 @@ typedef struct br_model_family {
     const char *(*differing_key)(br_module *a, br_module *b);
 } br_model_family;
 
-extern const br_model_family zoo_hf_bert_family, zoo_gpt2_family, zoo_t5_family;
+/* The families of the zoo; the last is NULL. AutoModel reaches the models only through this table,
+ * so pretrained/ does not depend on models/. */
+extern const br_model_family *const br_model_families[];
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,5 +1,5 @@
-/* tests/models/test_auto_model_shards.c - AutoModel: weights in several files with an index. */
-#include "tests/models/auto_model.h"
+/* tests/pretrained/test_auto_model_shards.c - AutoModel: weights in several files with an index. */
+#include "tests/pretrained/auto_model.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

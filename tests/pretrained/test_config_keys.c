@@ -244,7 +244,7 @@ Test(config_keys, every_key)
     char line[2048];
     json_t *base = NULL;
     int n = 0;
-    FILE *file = fopen(MODELS "config_cases.tsv", "r");
+    FILE *file = fopen(BRASA_TEST_DIR "/pretrained/config_cases.tsv", "r");
     cr_assert(file);
     for (; fgets(line, sizeof line, file); n++) {
         line[strcspn(line, "\n")] = 0;

@@ -1,8 +1,8 @@
-/* data/auto_config.c - reads a config.json and looks up its values.
+/* pretrained/auto_config.c - reads a config.json and looks up its values.
  *
  * The file may be hostile. Its size is limited, which also limits the memory that jansson
  * allocates; jansson limits the nesting. Types and ranges are checked by the look-up functions. */
-#include "data/auto_config_internal.h"
+#include "pretrained/auto_config_internal.h"
 
 #include "io/io_internal.h"
 #include "io/json.h"

@@ -1,9 +1,9 @@
-/* tests/models/test_auto_model.c - AutoModel: folders as on the Hugging Face Hub, with old names,
- * without prefixes, and invalid ones; and a real model if BRASA_MINILM is set
+/* tests/pretrained/test_auto_model.c - AutoModel: folders as on the Hugging Face Hub, with old
+ * names, without prefixes, and invalid ones; and a real model if BRASA_MINILM is set
  * (docs/auto_model.md). */
 #include "tests/io/files.h"
 #include "tests/memory.h"
-#include "tests/models/auto_model.h"
+#include "tests/pretrained/auto_model.h"
 
 #include <jansson.h>
 

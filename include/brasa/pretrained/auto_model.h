@@ -1,0 +1,89 @@
+/* brasa/pretrained/auto_model.h - AutoModel: loads a pretrained model from a Hugging Face model
+ * folder, and saves a model as such a folder.
+ *
+ *     br_hf_bert *bert = br_auto_model_load(
+ *         "all-MiniLM-L6-v2", BR_OPTIONS(br_auto_model, .class_name = "BertModel"), NULL);
+ *
+ * The folder contains config.json, and model.safetensors or the shards that
+ * model.safetensors.index.json lists. Weights are mapped, not copied: unused ones are not read, and
+ * training changes private pages but never the file. Only F16, BF16 and F64 weights are converted
+ * to F32 copies. docs/auto_model.md lists which keys are renamed and which files are rejected. */
+#ifndef BRASA_PRETRAINED_AUTO_MODEL_H
+#define BRASA_PRETRAINED_AUTO_MODEL_H
+
+#include <brasa/nn.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct br_auto_model_options {
+    size_t struct_size;
+    /* "BertModel", "BertForMaskedLM", ...; NULL: the first of the configuration's architectures, or
+     * the base model if it has none. */
+    const char *class_name;
+    bool copy;               /* read into memory instead of mapping; safe if the file may change */
+    bool allow_missing_keys; /* allow any key to be missing, not only those of heads and the pooler
+                              */
+} br_auto_model_options;
+#define br_auto_model_default_fields .struct_size = sizeof(br_auto_model_options)
+BR_API br_auto_model_options br_auto_model_defaults(void);
+
+/* The result of loading. Names are joined by ", "; "" if there are none. They come from the file
+ * unchanged and may contain anything, so escape them before printing to a terminal. */
+typedef struct br_auto_model_report {
+    int64_t matched;   /* number of used keys of the files, including renamed ones */
+    int64_t converted; /* number of those converted from F16, BF16 or F64 to F32 */
+    int64_t renamed, missing, unexpected, ignored;
+    int64_t untied;         /* tied by the configuration, but with different values in the files */
+    int64_t absent;         /* listed by the index, but not in the file that it names */
+    int64_t unknown;        /* unknown keys of config.json, which may change numbers */
+    char *converted_names;  /* "pooler.dense.weight from BF16" */
+    char *renamed_names;    /* "bert.pooler.dense.weight as pooler.dense.weight" */
+    char *missing_names;    /* weights that were newly initialized by this thread's generator */
+    char *unexpected_names; /* keys that are in the files, but not in the class */
+    char *ignored_names;    /* unneeded keys: of old files, and copies of tied weights */
+    char *untied_names;     /* "lm_head.weight unlike transformer.wte.weight" */
+    char *unknown_names;
+    char *absent_names; /* "cls.seq_relationship.bias in model-00002-of-00002.safetensors" */
+} br_auto_model_report;
+
+/* Loads a module of the class named by the options or the folder; br_module_class() returns its
+ * name. The module is in evaluation mode, as after from_pretrained(). The caller frees it with
+ * br_module_free(), and the report with br_auto_model_report_clear(). Returns NULL and an error
+ * that names the file and the key on failure. `options` and `report` may be NULL. */
+BR_API void *br_auto_model_load(const char *dir, const br_auto_model_options *options,
+                                br_auto_model_report *report);
+BR_API void br_auto_model_report_clear(br_auto_model_report *report);
+/* Returns the name of the i-th class that can be loaded, or NULL after the last. */
+BR_API const char *br_auto_model_class(int i);
+
+typedef struct br_auto_model_save_options {
+    size_t struct_size;
+    /* The folder with the model's config.json, usually the one that the model was loaded from.
+     * NULL: the folder that is written, which must have one. */
+    const char *from;
+} br_auto_model_save_options;
+#define br_auto_model_save_default_fields .struct_size = sizeof(br_auto_model_save_options)
+BR_API br_auto_model_save_options br_auto_model_save_defaults(void);
+
+/* Saves a model of one of these classes as a folder that br_auto_model_load() and transformers
+ * load, however the model was made:
+ *
+ *     br_auto_model_save("my-bert", br_base(bert),
+ *                        BR_OPTIONS(br_auto_model_save, .from = "bert-base-uncased"));
+ *
+ * The folder and its parents are created if they are missing. It gets model.safetensors, and copies
+ * of the files of `from` that belong to the tokenizer, to generation and to sentence-transformers.
+ * It also gets config.json of `from`, with the model's class, dtype, vocab_size, labels and
+ * tie_word_embeddings. Every other value must be the model's: a difference that changes shapes or
+ * results is an error that names it. Other files stay, except shards of earlier weights. Returns
+ * false and an error on failure. A full disk or a failed allocation leaves the old files, and each
+ * file is replaced whole. docs/auto_model.md has the details. */
+BR_API bool br_auto_model_save(const char *dir, br_module *model,
+                               const br_auto_model_save_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
