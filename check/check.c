@@ -2,11 +2,11 @@
  * runs it, and compares the results.
  *
  * Every failure becomes the thread's pending error, so one check at the end is enough. */
+#include "backends/cpu/gemm/gemm_precision.h"
+#include "backends/cpu/kernels.h"
 #include "check/check_internal.h"
 #include "io/json.h"
 #include "nn/nn_internal.h"
-#include "ops/kernels/gemm/gemm_precision.h"
-#include "ops/kernels/kernels.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,9 +9,9 @@
  *
  * docs/safetensors.md lists what is accepted and refused, and where this reader is stricter than
  * the reference reader. */
+#include "backends/cpu/half.h"
 #include "io/io_internal.h"
 #include "io/json.h"
-#include "ops/kernels/half.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #ifndef BR_OPS_INTERNAL_H
 #define BR_OPS_INTERNAL_H
 
-#include "ops/kernels/kernels.h"
+#include "backends/cpu/kernels.h"
 #include "tensor/tensor_internal.h"
 
 #include <brasa/ops.h>

@@ -2,8 +2,8 @@
 #ifndef BR_OPTIM_INTERNAL_H
 #define BR_OPTIM_INTERNAL_H
 
+#include "backends/cpu/kernels.h"
 #include "nn/nn_internal.h"
-#include "ops/kernels/kernels.h"
 
 #include <brasa/optim.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* profile/machine.c - measures the machine's limits: multiply-adds and memory bandwidth. */
-#include "ops/kernels/gemm/gemm_precision.h"
-#include "ops/kernels/hints.h"
-#include "ops/kernels/kernels.h"
+#include "backends/cpu/gemm/gemm_precision.h"
+#include "backends/cpu/hints.h"
+#include "backends/cpu/kernels.h"
 #include "tensor/cpu.h"
 #include "tensor/tensor_internal.h"
 

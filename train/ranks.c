@@ -1,8 +1,8 @@
 /* train/ranks.c - a run by several processes: sums over the ranks, and what rank 0 does alone. */
 #include "train/ranks.h"
+#include "backends/cpu/gemm/gemm_precision.h"
+#include "backends/cpu/kernels.h"
 #include "distributed/watch.h"
-#include "ops/kernels/gemm/gemm_precision.h"
-#include "ops/kernels/kernels.h"
 
 #include <string.h>
 #include <xxhash.h>

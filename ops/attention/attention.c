@@ -2,7 +2,7 @@
  *
  * The operation saves for its gradient: query, key, value, the mask, the output, the largest score
  * and the sum of exponentials of each query, and, with dropout, a bit for each score. */
-#include "ops/kernels/attention/attention.h"
+#include "backends/cpu/attention/attention.h"
 #include "ops/composed_internal.h"
 #include "ops/pointwise/dropout_internal.h"
 #include "ops/shape/view_internal.h"

@@ -1,7 +1,7 @@
 /* ops/attention/rotary.c - rotary embeddings: rotates pairs of a vector's elements by angles that
  * depend on the position. This takes one pass over x. The gradient is the rotation by the opposite
  * angles. */
-#include "ops/kernels/rotary.h"
+#include "backends/cpu/attention/rotary.h"
 #include "ops/ops_internal.h"
 
 /* Returns a header of the pairs' first elements: the first half of the last dimension, or every

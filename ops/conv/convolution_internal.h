@@ -3,7 +3,7 @@
 #ifndef BR_CONVOLUTION_INTERNAL_H
 #define BR_CONVOLUTION_INTERNAL_H
 
-#include "ops/kernels/padding.h"
+#include "backends/cpu/shape/padding.h"
 #include "ops/ops_internal.h"
 
 /* A convolution between x [batch, channels, size], weight [outputs, channels / groups, kernel] and

@@ -2,13 +2,13 @@
  *
  * y is the product of weight, with a row for each output channel, and the im2col matrix, with a
  * column for each position. That matrix is never formed. Its elements are read from a zero-padded
- * copy of x (kernels/padding.h): the offset of an element is the sum of a row offset and a column
- * offset, and the products pack their panels from lists of these offsets (kernels/gemm/gemm.h). The
- * positions of several batch items are columns of one product. x from y is computed in the same
- * way, once for each remainder modulo the stride. */
+ * copy of x (backends/cpu/shape/padding.h): the offset of an element is the sum of a row offset and
+ * a column offset, and the products pack their panels from lists of these offsets
+ * (backends/cpu/gemm/gemm.h). The positions of several batch items are columns of one product. x
+ * from y is computed in the same way, once for each remainder modulo the stride. */
+#include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/hints.h"
 #include "ops/conv/convolution_internal.h"
-#include "ops/kernels/gemm/gemm.h"
-#include "ops/kernels/hints.h"
 
 #include <string.h>
 

@@ -2,9 +2,9 @@
  * for each output channel, and the im2col matrix, with a row for each position. That matrix is read
  * from a zero-padded copy of x, as in convolution_sums.c, but with contiguous channels, so that
  * panels are packed by whole vectors. */
+#include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/hints.h"
 #include "ops/conv/convolution_internal.h"
-#include "ops/kernels/gemm/gemm.h"
-#include "ops/kernels/hints.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * iterate over. 1-d pooling is 2-d pooling with one row. Max pooling saves the indices of its
  * elements. Average pooling is linear and saves nothing; its adjoint is an operation whose gradient
  * is average pooling again. */
-#include "ops/kernels/pool.h"
+#include "backends/cpu/conv/pool.h"
 #include "ops/index/index_internal.h"
 
 #include <inttypes.h>

@@ -3,8 +3,8 @@
  * The three lookups are one strided loop over the result, x and the index. In this loop x has
  * stride 0 along the dimension, and the index selects the slice instead. The adjoint adds along
  * that dimension (scatter_loop.c). */
+#include "backends/cpu/index/index.h"
 #include "ops/index/index_internal.h"
-#include "ops/kernels/index.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef BR_INDEX_INTERNAL_H
 #define BR_INDEX_INTERNAL_H
 
-#include "ops/kernels/index.h"
+#include "backends/cpu/index/index.h"
 #include "ops/shape/view_internal.h"
 
 /* How an index selects elements of x along a dimension. */

@@ -4,8 +4,8 @@
  * of 0. If the rows of a batch are evenly spaced and the other operand has no batch, the batch is
  * treated as one tall matrix. With C = A B the gradients are dA = dC B^T and dB = A^T dC: an
  * operand is saved only if the other one's gradient is needed. */
-#include "ops/kernels/gemm/gemm.h"
-#include "ops/kernels/kernels.h"
+#include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/kernels.h"
 #include "ops/ops_internal.h"
 #include "tensor/denormal.h"
 

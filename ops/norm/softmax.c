@@ -1,5 +1,5 @@
 /* ops/norm/softmax.c - softmax and log_softmax over any dimension. Both save only their output. */
-#include "ops/kernels/kernels.h"
+#include "backends/cpu/kernels.h"
 #include "ops/shape/view_internal.h"
 
 /* The sizes of a contiguous tensor before, along and after the dimension. */

@@ -30,7 +30,7 @@ br_loop br__loop_for(const char *op, const char *name, const br_tensor *t, size_
     if (!names[0]) {
         br_fail(BR_ERROR_STATE, op,
                 "has no kernel for any dtype: its row must be in BR_PLAIN_KERNELS, "
-                "BR_WHOLE_KERNELS or BR_LIBM_KERNELS (ops/kernels/kernels.h)");
+                "BR_WHOLE_KERNELS or BR_LIBM_KERNELS (backends/cpu/kernels.h)");
         return NULL;
     }
     br_fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be one of: %s (use br_to() to convert)", name,

@@ -1,6 +1,6 @@
 /* ops/pointwise/dropout.c - dropout. The operation saves one bit for each element for its gradient:
  * 0 if it is dropped. */
-#include "ops/kernels/kernels.h"
+#include "backends/cpu/kernels.h"
 #include "ops/pointwise/dropout_internal.h"
 #include "ops/shape/view_internal.h"
 #include "tensor/random_internal.h"

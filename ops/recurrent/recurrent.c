@@ -7,8 +7,8 @@
  * states, the gates after their activation functions, and the cell states of an LSTM. */
 #include "ops/recurrent/recurrent_internal.h"
 
+#include "backends/cpu/gemm/gemm.h"
 #include "ops/composed_internal.h"
-#include "ops/kernels/gemm/gemm.h"
 
 enum { GI, H0, C0, WEIGHT, BIAS, INPUTS }; /* saved under the same numbers */
 enum { SAVED_Y = INPUTS, SAVED_KEPT, SAVED_CELLS };

@@ -1,6 +1,6 @@
 /* ops/reduce/cumulative.c - cumulative sums and products along a dimension, and prod, whose
  * gradient is computed from cumulative products. */
-#include "ops/kernels/scan.h"
+#include "backends/cpu/reduce/scan.h"
 #include "ops/reduce/reduce_internal.h"
 #include "ops/scaling.h"
 

@@ -5,7 +5,7 @@
  * where they are contiguous, so that memory is read in order. If there are few tiles, the rows are
  * split into pieces, which are reduced separately and then merged. Tiles and pieces depend only on
  * x's shape and strides, so the results do not depend on the number of threads. */
-#include "ops/kernels/hints.h"
+#include "backends/cpu/hints.h"
 #include "ops/ops_internal.h"
 
 #include <math.h>

@@ -2,8 +2,8 @@
  *
  * Indices are sorted, and the values are gathered with them, so the gradients are those of
  * gather. */
+#include "backends/cpu/reduce/sort.h"
 #include "ops/index/index_internal.h"
-#include "ops/kernels/sort.h"
 #include "ops/reduce/reduce_internal.h"
 
 #include <inttypes.h>

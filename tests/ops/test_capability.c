@@ -1,5 +1,5 @@
 /* tests/ops/test_capability.c - the choice of kernels on simulated processors, for all values of
- * BRASA_CPU_CAPABILITY: ops/kernels/dispatch.c is compiled with functions that replace those of
+ * BRASA_CPU_CAPABILITY: backends/cpu/dispatch.c is compiled with functions that replace those of
  * tensor/cpu.c. No kernel runs. */
 #define br__cpu                    simulated_cpu
 #define br__permits_amx            simulated_permission
@@ -11,7 +11,7 @@
 #define br__force_bf16_kernels     simulated_force_bf16_kernels
 #define br_get_cpu_capability      simulated_capability
 
-#include "ops/kernels/dispatch.c"
+#include "backends/cpu/dispatch.c"
 
 #include "tests/support.h"
 

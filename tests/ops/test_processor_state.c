@@ -6,7 +6,7 @@
  * clear the upper halves at the end of functions, but not with all options. */
 #include "tests/ops/cases.h"
 
-#include "ops/kernels/kernels.h"
+#include "backends/cpu/kernels.h"
 
 TestSuite(processor_state, .init = check_begin, .fini = check_end);
 

@@ -2,7 +2,7 @@
 #ifndef BR_TESTS_VALUES_H
 #define BR_TESTS_VALUES_H
 
-#include "ops/kernels/kernels.h"
+#include "backends/cpu/kernels.h"
 #include "tests/support.h"
 
 #include <brasa/ops.h>

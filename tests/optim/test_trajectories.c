@@ -1,6 +1,6 @@
 /* tests/optim/test_trajectories.c - compares fifty steps of every optimizer with torch.optim's, for
  * different layouts of parameters and gradients, instruction sets, and numbers of threads. */
-#include "ops/kernels/kernels.h"
+#include "backends/cpu/kernels.h"
 #include "tests/optim/optim_values.h"
 #include "tests/support.h"
 

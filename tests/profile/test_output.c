@@ -1,5 +1,5 @@
 /* Profiles: tables and traces. */
-#include "ops/kernels/kernels.h"
+#include "backends/cpu/kernels.h"
 #include "tests/support.h"
 
 #include <brasa/brasa.h>

@@ -1,6 +1,6 @@
 /* tests/train/rank_runs.c - training runs by several forked ranks, and comparisons of two runs. */
 #include "tests/train/rank_runs.h"
-#include "ops/kernels/kernels.h"
+#include "backends/cpu/kernels.h"
 #include "tests/cli/program.h"
 #include "tests/distributed/sockets.h"
 #include "train/ranks.h"

@@ -3,7 +3,7 @@
 #ifndef BR_TESTS_BF16_UNITS_H
 #define BR_TESTS_BF16_UNITS_H
 
-#include "ops/kernels/kernels.h"
+#include "backends/cpu/kernels.h"
 #include "tests/support.h"
 
 #include <stddef.h>

@@ -3,7 +3,7 @@
  *
  * Instead of multiplying, the kernel here records which thread took which panel. It also ensures
  * that both threads take part. */
-#include "ops/kernels/gemm/gemm_share.h"
+#include "backends/cpu/gemm/gemm_share.h"
 #include "tests/support.h"
 
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * and sizes that the kernels handle differently. */
 #include "tests/support.h"
 
-#include "ops/kernels/kernels.h"
+#include "backends/cpu/kernels.h"
 
 #include <brasa/brasa.h>
 #include <float.h>

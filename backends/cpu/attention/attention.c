@@ -1,0 +1,300 @@
+/* backends/cpu/attention/attention.c - attention: splits heads into work units and schedules them
+ * on threads.
+ *
+ * A work unit calls the kernels of attention_forward.h or attention_backward.h with its own scratch
+ * memory. Threads take units from a common counter. In the forward pass, blocks of queries are
+ * independent. In the backward pass they are not: every query contributes to the gradient of every
+ * key, and vice versa. So the queries and the keys of a head are split into the same number of
+ * chunks, and in step t chunk c of the keys is paired with chunk (c + t) mod chunks of the queries.
+ * The pairs of one step write to disjoint parts of the gradients, and additions happen in the order
+ * of the steps. The result is therefore the same whether threads share the pairs of a step or one
+ * thread computes the whole head. */
+#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/gemm/gemm_precision.h"
+#include "tensor/denormal.h"
+#include "tensor/tensor_internal.h"
+
+#include <stdatomic.h>
+
+enum {
+    CHUNK = 4 * BR_ATTENTION_BLOCK, /* maximum queries or keys of a chunk */
+    UNITS_PER_THREAD = 4,           /* with fewer units, work is split more finely */
+    BF16_QUERIES = 16,              /* minimum queries for products in bf16 */
+};
+
+/* Work, in multiplications. */
+static const double SERIAL_WORK = 1 << 17; /* below this, one thread is faster than two */
+static const double CLAIM_WORK = 1 << 18;  /* minimum work that a thread takes at a time */
+
+typedef struct job {
+    const br_attention *a;
+    const br_attention_kernels *kernels;
+    void (*unit)(const struct job *j, int64_t i, void *scratch);
+    int64_t units, claim_size; /* number of units, and how many a thread takes at a time */
+    int64_t teams, scratch_bytes;
+    char *scratch; /* scratch_bytes for each team */
+    atomic_int_fast64_t next;
+
+    int64_t block, blocks;    /* forward: queries per block, and blocks per head */
+    int64_t parallel, serial; /* gradients: number of groups of heads; heads per group, which add to
+                                 the same gradients */
+    int64_t chunks, queries, keys; /* gradients: chunks per head, and their sizes */
+    int64_t head, step;            /* gradients: first head, and number of the current step */
+} job;
+
+static int64_t ratio(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t product(int n, const int64_t *sizes)
+{
+    int64_t p = 1;
+    for (int i = 0; i < n; i++)
+        p *= sizes[i];
+    return p;
+}
+
+static void move(br_strided *x, int64_t elements, int64_t size)
+{
+    if (x->at)
+        x->at = (char *)x->at + elements * size;
+}
+
+/* Returns the kernels, which round to bf16 if the precision allows it, the processor has a unit for
+ * it, and there are enough queries to outweigh rounding and packing. */
+static const br_attention_kernels *kernels_for(const br_attention *a)
+{
+    const br_attention_kernels *rounding = NULL;
+    if (a->head.queries >= BF16_QUERIES && br__matmul_precision_of(a->dtype) == BR_MATMUL_MEDIUM)
+        rounding = br__attention_bf16_kernels();
+    return rounding ? rounding : &br__kernels_of(a->dtype)->attention;
+}
+
+/* Returns the arguments of the kernels for head i. */
+static br_attention_work head_at(const br_attention *a, int64_t i)
+{
+    br_attention_work w = a->head;
+    const int64_t size = (int64_t)br__dtype_size(a->dtype);
+    for (int d = 0; d < a->batch_ndim; d++) {
+        const br_attention_batch *step = &a->batch[d];
+        const int64_t n = i % a->batch_sizes[d];
+        i /= a->batch_sizes[d];
+        move(&w.query, n * step->query, size);
+        move(&w.key, n * step->key, size);
+        move(&w.value, n * step->value, size);
+        move(&w.mask, n * step->mask, w.mask_is_bool ? 1 : size);
+        move(&w.out, n * step->out, size);
+        move(&w.sums, n * step->sums, size);
+        move(&w.dout, n * step->dout, size);
+        move(&w.dquery, n * step->dquery, size);
+        move(&w.dkey, n * step->dkey, size);
+        move(&w.dvalue, n * step->dvalue, size);
+        move(&w.dmask, n * step->dmask, size);
+        w.first_bit += n * step->bit;
+    }
+    return w;
+}
+
+/* ---- Sharing units among threads ------------------------------------------------------------- */
+
+/* Takes and runs units until none are left. */
+static void run_team(void *context, int64_t team)
+{
+    job *j = context;
+    void *scratch = j->scratch + team * j->scratch_bytes;
+    for (int64_t i; (i = atomic_fetch_add(&j->next, j->claim_size)) < j->units;)
+        for (int64_t end = min64(i + j->claim_size, j->units); i < end; i++)
+            j->unit(j, i, scratch);
+}
+
+static void run_units(job *j)
+{
+    atomic_store(&j->next, 0);
+    br__parallel(j->teams, run_team, j);
+}
+
+/* Returns the number of multiplications in a head's forward pass. */
+static double work(const br_attention_work *w)
+{
+    return (double)w->queries * (double)w->keys * (double)(w->width + w->value_width);
+}
+
+/* Sets the number of teams, and the number of units that a thread takes at a time, from the total
+ * work and the work of one unit. Each team can take units at least twice, so that a slow one delays
+ * the others little. */
+static void set_teams(job *j, double total, double unit)
+{
+    j->teams = total < SERIAL_WORK ? 1 : min64(br_get_num_threads(), j->units);
+    j->claim_size = unit < CLAIM_WORK ? 1 + (int64_t)(CLAIM_WORK / (unit + 1)) : 1;
+    int64_t share = ratio(j->units, 2 * j->teams);
+    if (j->claim_size > share)
+        j->claim_size = share > 0 ? share : 1;
+}
+
+/* Calls `run` with scratch memory for each team and with denormals flushed to zero, since the
+ * weights of nearly irrelevant keys are denormal. Returns false with an error if memory cannot be
+ * allocated. */
+static bool with_scratch(job *j, bool gradients, void (*run)(job *j))
+{
+    j->scratch_bytes = ratio(j->kernels->scratch(&j->a->head, gradients), 64) * 64;
+    br_extent *extent;
+    size_t bytes = (size_t)(j->teams * j->scratch_bytes);
+    j->scratch = br__block_alloc("scaled_dot_product_attention", bytes, &extent);
+    if (!j->scratch)
+        return false;
+    const br_float_mode before = br__flush_denormals();
+    run(j);
+    br__restore_denormals(before);
+    br__block_free(j->scratch, bytes, extent);
+    return true;
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+/* Computes one block of a head's queries. With a causal mask the last blocks, which attend to the
+ * most keys, come first. */
+static void attend(const job *j, int64_t i, void *scratch)
+{
+    br_attention_work w = head_at(j->a, i / j->blocks);
+    int64_t block = i % j->blocks;
+    if (w.causal)
+        block = j->blocks - 1 - block;
+    w.scratch = scratch;
+    int64_t first = block * j->block;
+    j->kernels->forward(&w, first, min64(first + j->block, w.queries));
+}
+
+bool br__attention(const br_attention *a)
+{
+    const int64_t heads = product(a->batch_ndim, a->batch_sizes);
+    job j = { .a = a, .kernels = kernels_for(a), .unit = attend };
+    j.block = BR_ATTENTION_QUERIES;
+    if (heads * ratio(a->head.queries, j.block) < UNITS_PER_THREAD * br_get_num_threads())
+        j.block = BR_ATTENTION_BLOCK;
+    j.blocks = ratio(a->head.queries, j.block);
+    j.units = heads * j.blocks;
+    if (j.units == 0)
+        return true;
+    set_teams(&j, (double)heads * work(&a->head), work(&a->head) / (double)j.blocks);
+    return with_scratch(&j, false, run_units);
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+/* Adds the contributions of chunk `keys` of the keys and its partner chunk of the queries in step t
+ * to the gradients. */
+static void differentiate(const job *j, const br_attention_work *w, int64_t t, int64_t keys)
+{
+    int64_t queries = (keys + t) % j->chunks * j->queries;
+    keys *= j->keys;
+    j->kernels->backward(w, queries, min64(queries + j->queries, w->queries), keys,
+                         min64(keys + j->keys, w->keys));
+}
+
+/* Computes the gradients of group i of heads, which add to the same gradients. */
+static void differentiate_heads(const job *j, int64_t i, void *scratch)
+{
+    for (int64_t s = 0; s < j->serial; s++) {
+        br_attention_work w = head_at(j->a, s * j->parallel + i);
+        w.scratch = scratch;
+        for (int64_t t = 0; t < j->chunks; t++)
+            for (int64_t c = 0; c < j->chunks; c++)
+                differentiate(j, &w, t, c);
+    }
+}
+
+/* Computes pair i of chunks in the current step. */
+static void differentiate_chunk(const job *j, int64_t i, void *scratch)
+{
+    br_attention_work w = head_at(j->a, j->head + i / j->chunks);
+    w.scratch = scratch;
+    differentiate(j, &w, j->step, i % j->chunks);
+}
+
+/* Returns whether a requested gradient is summed over batch dimension d. */
+static bool is_shared(const br_attention *a, int d)
+{
+    const br_attention_work *w = &a->head;
+    const br_attention_batch *b = &a->batch[d];
+    return (w->dquery.at && b->dquery == 0) || (w->dkey.at && b->dkey == 0) ||
+           (w->dvalue.at && b->dvalue == 0) || (w->dmask.at && b->dmask == 0);
+}
+
+/* Returns a copy in which the batch dimensions over which no gradient is summed come first. Sets
+ * *parallel to the product of their sizes. */
+static br_attention sorted(const br_attention *a, int64_t *parallel)
+{
+    br_attention to = *a;
+    *parallel = 1;
+    to.batch_ndim = 0;
+    for (int shared = 0; shared < 2; shared++) {
+        for (int d = 0; d < a->batch_ndim; d++) {
+            if (is_shared(a, d) != shared)
+                continue;
+            to.batch_sizes[to.batch_ndim] = a->batch_sizes[d];
+            to.batch[to.batch_ndim++] = a->batch[d];
+            if (!shared)
+                *parallel *= a->batch_sizes[d];
+        }
+    }
+    return to;
+}
+
+static void run_steps(job *j)
+{
+    for (int64_t s = 0; s < j->serial; s++) {
+        j->head = s * j->parallel;
+        for (j->step = 0; j->step < j->chunks; j->step++)
+            run_units(j);
+    }
+}
+
+/* Returns the chunk size that divides `length` into nearly equal chunks of whole blocks. */
+static int64_t chunk_size(int64_t length, int64_t chunks)
+{
+    return ratio(ratio(length, chunks), BR_ATTENTION_BLOCK) * BR_ATTENTION_BLOCK;
+}
+
+/* Gradients can be overwritten if one kernel call covers a whole head and reaches every row of its
+ * gradients. */
+bool br__attention_grad_writes(const br_attention *a)
+{
+    const br_attention_work *w = &a->head;
+    int64_t heads = 1;
+    for (int d = 0; d < a->batch_ndim; d++) {
+        heads *= a->batch_sizes[d];
+        if (is_shared(a, d))
+            return false;
+    }
+    return heads > 0 && w->queries > 0 && w->queries <= BR_ATTENTION_BLOCK && w->keys > 0 &&
+           w->keys <= BR_ATTENTION_BLOCK && !(w->causal && w->keys > w->queries) && !w->dmask.at;
+}
+
+bool br__attention_grad(const br_attention *given)
+{
+    const int64_t heads = product(given->batch_ndim, given->batch_sizes);
+    const br_attention_work *w = &given->head;
+    if (heads == 0 || w->queries == 0 || w->keys == 0)
+        return true;
+    job j = { .kernels = kernels_for(given) };
+    br_attention a = sorted(given, &j.parallel);
+    a.head.writes = br__attention_grad_writes(given);
+    j.a = &a;
+    j.serial = heads / j.parallel;
+    j.chunks = ratio(w->queries > w->keys ? w->queries : w->keys, CHUNK);
+    j.queries = chunk_size(w->queries, j.chunks);
+    j.keys = chunk_size(w->keys, j.chunks);
+    bool by_heads = j.parallel >= UNITS_PER_THREAD * br_get_num_threads();
+    j.unit = by_heads ? differentiate_heads : differentiate_chunk;
+    j.units = by_heads ? j.parallel : j.parallel * j.chunks;
+    /* 5 products instead of 2: S, dP, dV, dK and dQ. */
+    const double total = (double)heads * work(w) * 2.5;
+    set_teams(&j, total, total / (double)j.units);
+    return with_scratch(&j, true, by_heads ? run_units : run_steps);
+}

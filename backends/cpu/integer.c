@@ -1,0 +1,280 @@
+/* backends/cpu/integer.c - the kernels of i64 and bool.
+ *
+ * Pointwise loops come from the templates of loops.h: mostly from those with one loop for all
+ * strides, because vectors of two elements gain little. Arithmetic wraps around, as PyTorch's does:
+ * it is computed in uint64_t, since signed overflow is undefined in C. Wrapping sums and products
+ * are associative, so reductions are exact in any order: they process column by column, and a sum
+ * uses two accumulators to shorten the chain of additions. A sum of bools counts in i64. There is
+ * one build for all instruction sets. */
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/pointwise/loops.h"
+
+#include <math.h>
+
+/* ---- i64 ------------------------------------------------------------------------------------- */
+
+static inline int64_t wrap(uint64_t x)
+{
+    return (int64_t)x;
+}
+
+/* params are { min, max }. */
+static inline int64_t clamp_integer(int64_t x, const void *params)
+{
+    const int64_t *bounds = params;
+    int64_t y = x > bounds[0] ? x : bounds[0];
+    return y < bounds[1] ? y : bounds[1];
+}
+
+UNARY_STRIDED(i64_copy, int64_t, x)
+UNARY_STRIDED(i64_neg, int64_t, wrap(-(uint64_t)x))
+UNARY_STRIDED(i64_abs, int64_t, x < 0 ? wrap(-(uint64_t)x) : x)
+UNARY_STRIDED(i64_sign, int64_t, (x > 0) - (x < 0))
+UNARY_STRIDED(i64_square, int64_t, wrap((uint64_t)x *(uint64_t)x))
+UNARY_STRIDED(i64_clamp, int64_t, clamp_integer(x, params))
+BINARY_STRIDED(i64_maximum, int64_t, int64_t, a > b ? a : b)
+BINARY_STRIDED(i64_minimum, int64_t, int64_t, a < b ? a : b)
+ARITHMETIC_LOOP(i64_add, int64_t, wrap((uint64_t)a + (uint64_t)b))
+ARITHMETIC_LOOP(i64_sub, int64_t, wrap((uint64_t)a - (uint64_t)b))
+BINARY_STRIDED(i64_mul, int64_t, int64_t, wrap((uint64_t)a *(uint64_t)b))
+
+/* b must not be 0. Division by -1 can overflow, and then wraps around. */
+static inline int64_t trunc_divide(int64_t a, int64_t b)
+{
+    return b == -1 ? wrap(-(uint64_t)a) : a / b;
+}
+
+static inline int64_t rest(int64_t a, int64_t b)
+{
+    return b == -1 ? 0 : a % b;
+}
+
+static inline bool rounds_up(int64_t a, int64_t b)
+{
+    return rest(a, b) != 0 && (a < 0) != (b < 0);
+}
+
+BINARY_STRIDED(i64_trunc_divide, int64_t, int64_t, trunc_divide(a, b))
+BINARY_STRIDED(i64_floor_divide, int64_t, int64_t, trunc_divide(a, b) - rounds_up(a, b))
+BINARY_STRIDED(i64_fmod, int64_t, int64_t, rest(a, b))
+BINARY_STRIDED(i64_remainder, int64_t, int64_t, rest(a, b) + (rounds_up(a, b) ? b : 0))
+
+/* |a - b| <= atol + rtol |b|, where the difference is exact; params are { rtol, atol }. */
+static inline bool is_close_integer(int64_t a, int64_t b, const void *params)
+{
+    const double *tolerance = params, most = tolerance[1] + tolerance[0] * fabs((double)b);
+    const uint64_t error = a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
+    if (error == 0 || most >= 0x1p64)
+        return true;
+    return most >= 0 && error <= (uint64_t)most;
+}
+BINARY_STRIDED(i64_close, int64_t, bool, is_close_integer(a, b, params))
+
+BINARY_LOOP(i64_eq, int64_t, bool, a == b)
+BINARY_LOOP(i64_ne, int64_t, bool, a != b)
+BINARY_LOOP(i64_lt, int64_t, bool, a < b)
+BINARY_LOOP(i64_le, int64_t, bool, a <= b)
+
+/* Defines a loop by swapping the operands of another: a > b is b < a. */
+#define SWAPPED(name, swapped)                                                               \
+    LOOP(name)                                                                               \
+    {                                                                                        \
+        swapped(n, (char *[]){ data[0], data[2], data[1] }, (int64_t[]){ s[0], s[2], s[1] }, \
+                params);                                                                     \
+    }
+SWAPPED(i64_gt, i64_lt)
+SWAPPED(i64_ge, i64_le)
+
+LOOP(i64_where)
+{
+    const int64_t out_step = s[0], if_step = s[1], a_step = s[2], b_step = s[3];
+    (void)params;
+    for (int64_t i = 0; i < n; i++)
+        AT(int64_t, 0, i, out_step) = AT(const bool, 1, i, if_step)
+                                          ? AT(const int64_t, 2, i, a_step)
+                                          : AT(const int64_t, 3, i, b_step);
+}
+
+/* ---- bool ------------------------------------------------------------------------------------ */
+
+UNARY_LOOP(bool_copy, bool, x)
+BINARY_LOOP(bool_and, bool, bool, a &b)
+BINARY_LOOP(bool_or, bool, bool, a | b)
+BINARY_LOOP(bool_eq, bool, bool, a == b)
+BINARY_LOOP(bool_ne, bool, bool, a != b)
+
+/* The compiler does not vectorize !x. */
+LOOP(bool_not)
+{
+    bool yes = true;
+    bool_ne(n, (char *[]){ data[0], data[1], (char *)&yes }, (int64_t[]){ s[0], s[1], 0 }, params);
+}
+
+BINARY_STRIDED(bool_lt, bool, bool, a < b)
+BINARY_STRIDED(bool_le, bool, bool, a <= b)
+BINARY_STRIDED(bool_gt, bool, bool, a > b)
+BINARY_STRIDED(bool_ge, bool, bool, a >= b)
+TERNARY_LOOP(bool_where, bool, (a & b) | (!a & c))
+
+/* ---- Reductions ------------------------------------------------------------------------------ */
+
+/* Returns element (i, j) of the input. In these functions `is_bool` is a constant after inlining;
+ * otherwise the elements are i64. */
+ALWAYS_INLINE int64_t element(bool is_bool, const br_fold *f, int64_t i, int64_t j)
+{
+    const char *x = f->x + i * f->row_stride + j * f->column_stride;
+    return is_bool ? *(const bool *)(const void *)x : *(const int64_t *)(const void *)x;
+}
+
+ALWAYS_INLINE void sum(bool is_bool, const br_fold *f)
+{
+    for (int64_t j = 0; j < f->columns; j++) {
+        uint64_t even = (uint64_t)f->value[j].i, odd = 0;
+        int64_t i = 0;
+        for (; i + 4 <= f->rows; i += 4) {
+            even += (uint64_t)element(is_bool, f, i, j);
+            odd += (uint64_t)element(is_bool, f, i + 1, j);
+            even += (uint64_t)element(is_bool, f, i + 2, j);
+            odd += (uint64_t)element(is_bool, f, i + 3, j);
+        }
+        for (; i < f->rows; i++)
+            even += (uint64_t)element(is_bool, f, i, j);
+        f->value[j].i = wrap(even + odd);
+    }
+}
+
+/* Finds the maximum, or with a `turn` of -1 the minimum: it is the maximum of ~x, which reverses
+ * the order, and x ^ turn is x or ~x. The index is written even if only the value is needed. */
+ALWAYS_INLINE void extreme(bool is_bool, const br_fold *f, int64_t turn)
+{
+    for (int64_t j = 0; j < f->columns; j++) {
+        int64_t best = f->value[j].i ^ turn;
+        for (int64_t i = 0; i < f->rows; i++) {
+            const int64_t x = element(is_bool, f, i, j) ^ turn;
+            if (x <= best)
+                continue;
+            best = x;
+            f->index[j] = f->first_row + i;
+        }
+        f->value[j].i = best ^ turn;
+    }
+}
+
+static void i64_sum(const br_fold *f)
+{
+    sum(false, f);
+}
+
+static void i64_max(const br_fold *f)
+{
+    extreme(false, f, 0);
+}
+
+static void i64_min(const br_fold *f)
+{
+    extreme(false, f, -1);
+}
+
+static void bool_sum(const br_fold *f)
+{
+    sum(true, f);
+}
+
+static void bool_max(const br_fold *f)
+{
+    extreme(true, f, 0);
+}
+
+static void bool_min(const br_fold *f)
+{
+    extreme(true, f, -1);
+}
+
+static void i64_store(void *out, const br_accumulator *v, int64_t n, int64_t step, double by)
+{
+    (void)by;
+    for (int64_t j = 0; j < n; j++)
+        ((int64_t *)out)[j * step] = v[j].i;
+}
+
+static void bool_store(void *out, const br_accumulator *v, int64_t n, int64_t step, double by)
+{
+    (void)by;
+    for (int64_t j = 0; j < n; j++)
+        ((bool *)out)[j * step] = v[j].i != 0;
+}
+
+static void i64_prod(const br_fold *f)
+{
+    for (int64_t j = 0; j < f->columns; j++) {
+        uint64_t product = (uint64_t)f->value[j].i;
+        for (int64_t i = 0; i < f->rows; i++)
+            product *= (uint64_t)element(false, f, i, j);
+        f->value[j].i = wrap(product);
+    }
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+const br_kernels br__kernels_i64 = {
+    .name = "i64",
+    .copy = i64_copy,
+    .neg = i64_neg,
+    .abs = i64_abs,
+    .sign = i64_sign,
+    .floor = i64_copy,
+    .ceil = i64_copy,
+    .round = i64_copy,
+    .trunc = i64_copy,
+    .square = i64_square,
+    .clamp = i64_clamp,
+    .maximum = i64_maximum,
+    .minimum = i64_minimum,
+    .add = i64_add,
+    .sub = i64_sub,
+    .mul = i64_mul,
+    .trunc_divide = i64_trunc_divide,
+    .floor_divide = i64_floor_divide,
+    .fmod = i64_fmod,
+    .remainder = i64_remainder,
+    .eq = i64_eq,
+    .ne = i64_ne,
+    .lt = i64_lt,
+    .le = i64_le,
+    .gt = i64_gt,
+    .ge = i64_ge,
+    .close = i64_close,
+    .where = i64_where,
+    .sum = i64_sum,
+    .max = i64_max,
+    .argmax = i64_max,
+    .min = i64_min,
+    .argmin = i64_min,
+    .prod = i64_prod,
+    .store_results = i64_store,
+};
+
+const br_kernels br__kernels_bool = {
+    .name = "bool",
+    .copy = bool_copy,
+    .maximum = bool_or,
+    .minimum = bool_and,
+    .logical_and = bool_and,
+    .logical_or = bool_or,
+    .logical_xor = bool_ne,
+    .logical_not = bool_not,
+    .eq = bool_eq,
+    .ne = bool_ne,
+    .lt = bool_lt,
+    .le = bool_le,
+    .gt = bool_gt,
+    .ge = bool_ge,
+    .where = bool_where,
+    .sum = bool_sum,
+    .max = bool_max,
+    .argmax = bool_max,
+    .min = bool_min,
+    .argmin = bool_min,
+    .prod = bool_min,
+    .store_results = bool_store,
+};
