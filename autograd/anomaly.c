@@ -5,6 +5,7 @@
  * them. An infinity that an operand already had (in a mask, for example) is not reported. A NaN is
  * always reported, since it is never intended. */
 #include "autograd/anomaly.h"
+#include "backends/cpu/pointwise/for_each.h"
 
 #include <math.h>
 #include <string.h>

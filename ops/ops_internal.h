@@ -10,15 +10,9 @@
 
 /* ---- Kernels by dtype ------------------------------------------------------------------------ */
 
-/* Returns the kernel table of a dtype. */
-const br_kernels *br__kernels_of(br_dtype dtype);
-
-/* Identifies a pointwise kernel by its offset in the table. */
-#define BR_LOOP(name) offsetof(br_kernels, name)
-
-/* Returns the kernel for t's dtype. If there is none, fails with a message that lists the supported
- * dtypes and returns NULL. */
-br_loop br__loop_for(const char *op, const char *name, const br_tensor *t, size_t kernel);
+/* Checks that the pointwise kernel supports t's dtype. If it does not, fails with a message that
+ * lists the supported dtypes, and returns false. */
+bool br__has_kernel(const char *op, const char *name, const br_tensor *t, br_pointwise kernel);
 
 /* Returns p advanced by `bytes`, to the part of an array that one task processes; NULL stays
  * NULL. */
@@ -50,29 +44,30 @@ br_tensor *br__equals_integer(br_tensor *t, int64_t value);
 /* ---- Pointwise operations -------------------------------------------------------------------- */
 
 /* Returns kernel(x), a new tensor of x's shape and dtype. */
-br_tensor *br__unary(const char *op, size_t kernel, br_tensor *x);
+br_tensor *br__unary(const char *op, br_pointwise kernel, br_tensor *x);
 /* A unary pointwise function: its autograd operation, its kernel, and the tensor that its gradient
  * is computed from, which is saved as value 0. */
 typedef enum br__saves { BR_SAVES_NOTHING, BR_SAVES_X, BR_SAVES_Y } br__saves;
 typedef struct br__function {
     br_op op;
-    size_t kernel;
+    br_pointwise kernel;
     br__saves keeps;
 } br__function;
 br_tensor *br__apply_function(const br__function *f, br_tensor *x);
 /* The same for a binary function; both operands are saved, as values 0 and 1. */
 typedef struct br__function_2 {
     br_op op;
-    size_t kernel;
+    br_pointwise kernel;
 } br__function_2;
 br_tensor *br__apply_function_2(const br__function_2 *f, br_tensor *a, br_tensor *b);
 /* Returns kernel(a, b). The operands must have the same dtype and broadcast. Comparisons return
  * bool. */
-br_tensor *br__binary(const char *op, size_t kernel, br_tensor *a, br_tensor *b);
-br_tensor *br__comparison(const char *op, size_t kernel, br_tensor *a, br_tensor *b);
+br_tensor *br__binary(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b);
+br_tensor *br__comparison(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b);
 /* Returns kernel(a, s), or kernel(s, a) if reversed. */
-br_tensor *br__binary_scalar(const char *op, size_t kernel, br_tensor *a, double s, bool reversed);
-br_tensor *br__comparison_scalar(const char *op, size_t kernel, br_tensor *a, double s);
+br_tensor *br__binary_scalar(const char *op, br_pointwise kernel, br_tensor *a, double s,
+                             bool reversed);
+br_tensor *br__comparison_scalar(const char *op, br_pointwise kernel, br_tensor *a, double s);
 /* Returns true if b broadcasts to a's shape; fails otherwise, with b_name for b in the message. */
 bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, const br_tensor *a);
 
@@ -80,7 +75,7 @@ bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, c
  * is close to 1; the s (1 - s) of br_sigmoid() does not. */
 br_tensor *br__logistic(br_tensor *x);
 /* Fails and returns false if the kernel is an integer division and b contains 0. */
-bool br__check_divisor(const char *op, size_t kernel, br_tensor *a, br_tensor *b);
+bool br__check_divisor(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b);
 
 /* ---- Composed operations --------------------------------------------------------------------- */
 
@@ -101,7 +96,7 @@ bool br__mm_into(br_tensor *out, const br_tensor *a, const br_tensor *b, const b
 #define BR_FOLD(name) offsetof(br_kernels, name)
 
 typedef struct br_reducer {
-    size_t kernel;
+    br_pointwise kernel;
     double start;   /* 0, 1, -INFINITY or INFINITY; integers use their smallest or largest value for
                        infinities */
     double divisor; /* floating-point results are divided by this */

@@ -126,8 +126,8 @@ static void scale_piece(void *context, int64_t piece, int64_t item, int64_t from
     _Alignas(double) char scale[sizeof(double)];
     br__put(t->dtype, scale, c->scale);
     (void)piece;
-    br__kernels_of(t->dtype)->mul(count, (char *[]){ values, values, scale },
-                                  (int64_t[]){ size, size, 0 }, NULL);
+    br__kernels_of(t->dtype)->pointwise[BR_POINTWISE(mul)](
+        count, (char *[]){ values, values, scale }, (int64_t[]){ size, size, 0 }, NULL);
 }
 
 static void clamp_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)
@@ -137,8 +137,8 @@ static void clamp_piece(void *context, int64_t piece, int64_t item, int64_t from
     char *values = br__element(t, from);
     int64_t size = (int64_t)br_dtype_size(t->dtype);
     (void)piece;
-    br__kernels_of(t->dtype)->clamp(count, (char *[]){ values, values }, (int64_t[]){ size, size },
-                                    c->limits);
+    br__kernels_of(t->dtype)->pointwise[BR_POINTWISE(clamp)](count, (char *[]){ values, values },
+                                                             (int64_t[]){ size, size }, c->limits);
 }
 
 static void change_all(clipping *c, br_piece_fn change)

@@ -394,7 +394,7 @@ bool br__debug_end(const char *op, const char *name, br_handle kind, const void 
 /* The tensor becomes empty, so that code that reads it without a check reads nothing. */
 void br__debug_quarantine_tensor(br_tensor *t)
 {
-    static br_storage none;
+    static br_storage none = { .backend = &br__cpu_backend };
     pthread_mutex_lock(&all.lock);
     record *r = find(t);
     if (r)

@@ -21,6 +21,7 @@ typedef struct br_extent br_extent;
 /* The memory of a tensor and its views. */
 typedef struct br_storage {
     atomic_int refs;
+    br_memory memory;
     atomic_uint_fast64_t version; /* number of in-place changes */
     const char *writer;           /* the operation that made the last in-place change */
     size_t bytes;                 /* requested size */
@@ -30,8 +31,9 @@ typedef struct br_storage {
         void (*destroy)(void *context);
     };
     void *context;
-    br_memory memory;
+    const struct br_backend *backend;
 } br_storage;
+_Static_assert(sizeof(br_storage) == 64, "the elements of a small tensor begin at a cache line");
 
 /* The first member of autograd's data for a tensor. */
 typedef struct br_meta {
@@ -130,6 +132,11 @@ static inline bool br__same_shape(const br_tensor *a, const br_tensor *b)
 {
     return a && b && a->ndim == b->ndim &&
            memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes) == 0;
+}
+/* Returns the backend that has the memory of a tensor or a window. */
+static inline const struct br_backend *br__backend_of(const br_tensor *t)
+{
+    return t->storage->backend;
 }
 /* Returns the address of element `from` of a contiguous tensor, or NULL if t is NULL. */
 static inline void *br__element(const br_tensor *t, int64_t from)

@@ -83,7 +83,9 @@ static br_storage *new_storage(const char *op, size_t bytes)
     br_storage *storage = br__object_alloc(sizeof *storage + (is_inline ? bytes : 0));
     if (!storage)
         return NULL;
-    *storage = (br_storage){ .bytes = bytes, .memory = is_inline ? BR_INLINE : BR_BLOCK };
+    *storage = (br_storage){ .bytes = bytes,
+                             .memory = is_inline ? BR_INLINE : BR_BLOCK,
+                             .backend = &br__cpu_backend };
     atomic_init(&storage->refs, 1);
     if (is_inline) {
         storage->data = (char *)(storage + 1);
@@ -291,7 +293,8 @@ br_tensor *br_borrow(int ndim, const int64_t *sizes, br_dtype dtype, void *data,
         return NULL;
     *storage = (br_storage){ .bytes = (size_t)numel * br_dtype_size(dtype),
                              .data = data,
-                             .memory = BR_BORROWED };
+                             .memory = BR_BORROWED,
+                             .backend = &br__cpu_backend };
     atomic_init(&storage->refs, 1);
     br_tensor *t =
         add_to_scope_or_release(make_strided(storage, dtype, ndim, sizes, strides, data));

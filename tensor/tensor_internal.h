@@ -2,12 +2,13 @@
 #ifndef BR_TENSOR_INTERNAL_H
 #define BR_TENSOR_INTERNAL_H
 
+#include "backends/backend.h"
 #include "tensor/errors.h"
 #include "tensor/events.h"
 #include "tensor/memory.h"
 #include "tensor/parallel.h"
 #include "tensor/storage.h"
-#include "tensor/strided.h"
 #include "tensor/thread_state.h"
+#include "tensor/window.h"
 
 #endif

@@ -299,3 +299,13 @@ void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *conte
     run(n, task, context);
     br__thread.events = events;
 }
+
+int64_t br__piece_size(int64_t n, int64_t max_size, int64_t unit)
+{
+    int64_t part = max_size;
+    if (n > max_size) {
+        const int64_t pairs = (n - 1) / (2 * max_size) + 1;
+        part = (n - 1) / (2 * pairs) + 1;
+    }
+    return (part + unit - 1) & -unit;
+}

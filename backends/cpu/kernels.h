@@ -12,108 +12,13 @@
 #define BR_KERNELS_H
 
 #include "backends/cpu/gemm/gemm_precision.h"
+#include "backends/pointwise.h"
 #include "tensor/dtype.h"
 #include "tensor/loop.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-/* ---- Pointwise, pointwise/pointwise.h -------------------------------------------------------- */
-
-/* One line per kernel: its name, and an element of its result in terms of the operand x, or of a
- * and b. The lists generate the fields of the table, the loops, and the entries of the table.
- * Results have the type of the operands, or bool for COMPARE. PARAM(i) is parameter i of the loop,
- * a double, converted to the operands' type; the i64 clamp instead takes int64_t parameters. */
-/* clang-format off */
-
-/* Kernels that the compiler vectorizes. ARITHMETIC also has loops for a scalar operand. In
- * relu_grad, a is dy and b is the output. */
-#define BR_PLAIN_KERNELS(UNARY, BINARY, ARITHMETIC, COMPARE)        \
-    UNARY(copy, x)                                                  \
-    UNARY(neg, -x)                                                  \
-    UNARY(abs, x < 0 ? -x : x + 0)                                  \
-    UNARY(relu, x < 0 ? 0 : x)                                      \
-    UNARY(reciprocal, 1 / x)                                        \
-    UNARY(square, x *x)                                             \
-    ARITHMETIC(add, a + b)                                          \
-    ARITHMETIC(sub, a - b)                                          \
-    ARITHMETIC(mul, a * b)                                          \
-    ARITHMETIC(div, a / b)                                          \
-    BINARY(relu_grad, b <= 0 ? 0 : a)                               \
-    COMPARE(eq, a == b)                                             \
-    COMPARE(lt, a < b)                                              \
-    COMPARE(le, a <= b)
-
-/* For f32 these use our own functions and process whole vectors only. For f64 they call libm for
- * each element. In a gradient, a is dy; b is the output for tanh and sigmoid, and x for the others.
- */
-#define BR_WHOLE_KERNELS(UNARY, BINARY)                                  \
-    UNARY(floor, real_floor(x))                                          \
-    UNARY(ceil, real_ceil(x))                                            \
-    UNARY(round, real_round(x))                                          \
-    UNARY(trunc, REAL(trunc)(x))                                         \
-    UNARY(sign, (real)((x > 0) - (x < 0)))                               \
-    UNARY(rsqrt, 1 / real_sqrt(x))                                       \
-    UNARY(clamp, real_minimum(real_maximum(x, PARAM(0)), PARAM(1)))      \
-    UNARY(leaky_relu, x > 0 ? x : x * PARAM(0))                          \
-    UNARY(softsign, x / (1 + REAL(fabs)(x)))                             \
-    UNARY(erf, real_erf(x))                                              \
-    UNARY(tanh, real_tanh(x))                                            \
-    UNARY(sigmoid, real_sigmoid(x))                                      \
-    UNARY(gelu_erf, gelu_erf(x))                                         \
-    UNARY(gelu_tanh, gelu_tanh(x))                                       \
-    UNARY(silu, silu(x))                                                 \
-    UNARY(elu, elu(x, PARAM(0)))                                         \
-    UNARY(softplus, softplus(x, PARAM(0), PARAM(1)))                     \
-    BINARY(maximum, real_maximum(a, b))                                  \
-    BINARY(minimum, real_minimum(a, b))                                  \
-    BINARY(clamp_grad, inside(b, PARAM(0), PARAM(1)) ? a : 0)            \
-    BINARY(hardtanh_grad, b <= PARAM(0) || b >= PARAM(1) ? 0 : a)        \
-    BINARY(leaky_relu_grad, b > 0 ? a : a * PARAM(0))                    \
-    BINARY(tanh_grad, a * (1 - b * b))                                   \
-    BINARY(sigmoid_grad, a * (1 - b) * b)                                \
-    BINARY(gelu_erf_grad, a * gelu_erf_slope(b))                         \
-    BINARY(gelu_tanh_grad, a * gelu_tanh_slope(b))                       \
-    BINARY(silu_grad, a * silu_slope(b))                                 \
-    BINARY(elu_grad, a * elu_slope(b, PARAM(0)))                         \
-    BINARY(softplus_grad, a * softplus_slope(b, PARAM(0), PARAM(1)))
-
-/* These call libm for both types. */
-#define BR_LIBM_KERNELS(UNARY, BINARY)            \
-    UNARY(sin, real_sin(x))                       \
-    UNARY(cos, real_cos(x))                       \
-    UNARY(exp2, REAL(exp2)(x))                    \
-    UNARY(expm1, REAL(expm1)(x))                  \
-    UNARY(log2, REAL(log2)(x))                    \
-    UNARY(log10, REAL(log10)(x))                  \
-    UNARY(log1p, REAL(log1p)(x))                  \
-    UNARY(tan, REAL(tan)(x))                      \
-    UNARY(asin, REAL(asin)(x))                    \
-    UNARY(acos, REAL(acos)(x))                    \
-    UNARY(atan, REAL(atan)(x))                    \
-    UNARY(sinh, REAL(sinh)(x))                    \
-    UNARY(cosh, REAL(cosh)(x))                    \
-    UNARY(asinh, REAL(asinh)(x))                  \
-    UNARY(acosh, REAL(acosh)(x))                  \
-    UNARY(atanh, REAL(atanh)(x))                  \
-    UNARY(erfc, REAL(erfc)(x))                    \
-    BINARY(atan2, REAL(atan2)(a, b))              \
-    BINARY(hypot, REAL(hypot)(a, b))              \
-    BINARY(fmod, REAL(fmod)(a, b))                \
-    BINARY(remainder, real_remainder(a, b))       \
-    BINARY(floor_divide, real_floor_divide(a, b)) \
-    BINARY(trunc_divide, REAL(trunc)(a / b))      \
-    BINARY(logaddexp, logaddexp(a, b))            \
-    BINARY(xlogy, a == 0 && b == b ? 0 : a * REAL(log)(b))
-
-#define BR_POINTWISE_KERNELS(UNARY, BINARY, COMPARE) \
-    BR_PLAIN_KERNELS(UNARY, BINARY, BINARY, COMPARE) \
-    BR_WHOLE_KERNELS(UNARY, BINARY)                 \
-    BR_LIBM_KERNELS(UNARY, BINARY)
-/* clang-format on */
-
-#define BR_LOOP_FIELD(name, expression) br_loop name;
 
 /* ---- Reductions, reduce/reduce.h ------------------------------------------------------------- */
 
@@ -377,14 +282,7 @@ typedef struct br_cross_entropy_row {
 typedef struct br_kernels {
     const char *name; /* "avx512", "avx2", "baseline"; "i64", "bool" */
 
-    BR_POINTWISE_KERNELS(BR_LOOP_FIELD, BR_LOOP_FIELD, BR_LOOP_FIELD)
-    br_loop ne, gt, ge;          /* derived from those above */
-    br_loop close;               /* |a - b| <= atol + rtol |b|; the parameters are rtol and atol */
-    br_loop logsigmoid, mish;    /* compositions of other loops */
-    br_loop exp, log, pow, sqrt; /* backends/cpu/pointwise/exp_log.h */
-    br_loop where;               /* out = condition ? a : b; the condition is bool */
-    br_loop lerp;                /* out = start + weight (end - start) */
-    br_loop logical_and, logical_or, logical_xor, logical_not; /* bool only */
+    br_loop pointwise[BR_POINTWISES]; /* NULL: not defined for the type */
 
     br_reduce sum;         /* initial value 0 */
     br_reduce max;         /* initial value -inf or INT64_MIN; NaN counts as largest */
@@ -444,6 +342,8 @@ typedef struct br_kernels {
     void (*cross_entropy_grad)(int64_t n, const void *x, const void *w,
                                const br_cross_entropy_row *r, void *dx);
 } br_kernels;
+/* The entry of a pointwise kernel in a table: POINTWISE(add) = add_loop, */
+#define POINTWISE(name) .pointwise[BR_POINTWISE(name)]
 
 /* Return the tables of a dtype. br__gemm_kernels_of() returns NULL for integers and bool. */
 const br_kernels *br__kernels_of(br_dtype dtype);

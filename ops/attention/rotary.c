@@ -2,6 +2,7 @@
  * depend on the position. This takes one pass over x. The gradient is the rotation by the opposite
  * angles. */
 #include "backends/cpu/attention/rotary.h"
+#include "backends/cpu/pointwise/for_each.h"
 #include "ops/ops_internal.h"
 
 /* Returns a header of the pairs' first elements: the first half of the last dimension, or every

@@ -4,6 +4,7 @@
  * stride 0 along the dimension, and the index selects the slice instead. The adjoint adds along
  * that dimension (scatter_loop.c). */
 #include "backends/cpu/index/index.h"
+#include "backends/cpu/pointwise/for_each.h"
 #include "ops/index/index_internal.h"
 
 #include <inttypes.h>

@@ -4,6 +4,7 @@
  * Along the dimension, elements are processed in the index's order. Threads split the other
  * dimensions, so that no two write to the same element and sums do not depend on the number of
  * threads. */
+#include "backends/cpu/pointwise/for_each.h"
 #include "ops/index/index_internal.h"
 #include "ops/ops_internal.h"
 

@@ -52,7 +52,7 @@ br_tensor *br_outer(br_tensor *a, br_tensor *b)
 {
     BR_OP("outer");
     if (!br__required("outer", "a", a) || !br__same_dtype("outer", "a", a, "b", b) ||
-        !br__loop_for("outer", "a", a, BR_LOOP(mul)))
+        !br__has_kernel("outer", "a", a, BR_POINTWISE(mul)))
         return NULL;
     if (a->ndim != 1 || b->ndim != 1)
         return br_fail(BR_ERROR_SHAPE, "outer", "a %s and b %s must have one dimension each",

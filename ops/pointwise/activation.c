@@ -14,11 +14,11 @@ static void tanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *y = br_saved(node, 0);
     dx[0] = br_grad_enabled() ? br_mul(dy, br_rsub_scalar(br_mul(y, y), 1))
-                              : br__binary("tanh", BR_LOOP(tanh_grad), dy, y);
+                              : br__binary("tanh", BR_POINTWISE(tanh_grad), dy, y);
 }
 
 static const br__function tanh_function = { { "tanh", tanh_backward, false },
-                                            BR_LOOP(tanh),
+                                            BR_POINTWISE(tanh),
                                             BR_SAVES_Y };
 
 br_tensor *br_tanh(br_tensor *x)
@@ -31,11 +31,11 @@ static void sigmoid_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *y = br_saved(node, 0);
     dx[0] = br_grad_enabled() ? br_mul(br_mul(dy, br_rsub_scalar(y, 1)), y)
-                              : br__binary("sigmoid", BR_LOOP(sigmoid_grad), dy, y);
+                              : br__binary("sigmoid", BR_POINTWISE(sigmoid_grad), dy, y);
 }
 
 static const br__function sigmoid_function = { { "sigmoid", sigmoid_backward, false },
-                                               BR_LOOP(sigmoid),
+                                               BR_POINTWISE(sigmoid),
                                                BR_SAVES_Y };
 
 br_tensor *br_sigmoid(br_tensor *x)
@@ -48,11 +48,11 @@ static void relu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *y = br_saved(node, 0);
     dx[0] = br_grad_enabled() ? br_masked_fill(dy, br_le_scalar(y, 0), 0)
-                              : br__binary("relu", BR_LOOP(relu_grad), dy, y);
+                              : br__binary("relu", BR_POINTWISE(relu_grad), dy, y);
 }
 
 static const br__function relu_function = { { "relu", relu_backward, false },
-                                            BR_LOOP(relu),
+                                            BR_POINTWISE(relu),
                                             BR_SAVES_Y };
 
 br_tensor *br_relu(br_tensor *x)
@@ -66,7 +66,7 @@ static void gelu_erf_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *x = br_saved(node, 0);
     if (!br_grad_enabled()) {
-        dx[0] = br__binary("gelu", BR_LOOP(gelu_erf_grad), dy, x);
+        dx[0] = br__binary("gelu", BR_POINTWISE(gelu_erf_grad), dy, x);
         return;
     }
     br_tensor *below =
@@ -77,7 +77,7 @@ static void gelu_erf_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 }
 
 static const br__function gelu_erf_function = { { "gelu", gelu_erf_backward, false },
-                                                BR_LOOP(gelu_erf),
+                                                BR_POINTWISE(gelu_erf),
                                                 BR_SAVES_X };
 
 /* With z = sqrt(8/pi) (x + 0.044715 x^3) and s = sigmoid(z), y = x s and dx = dy (s + x s (1 - s)
@@ -87,7 +87,7 @@ static void gelu_tanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     static const double scale = 1.59576912160573071176, cubic = 0.044715;
     br_tensor *x = br_saved(node, 0);
     if (!br_grad_enabled()) {
-        dx[0] = br__binary("gelu", BR_LOOP(gelu_tanh_grad), dy, x);
+        dx[0] = br__binary("gelu", BR_POINTWISE(gelu_tanh_grad), dy, x);
         return;
     }
     /* Beyond 10 the derivative is 0 or 1 to the last digit, but powers of x could overflow. */
@@ -101,7 +101,7 @@ static void gelu_tanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 }
 
 static const br__function gelu_tanh_function = { { "gelu", gelu_tanh_backward, false },
-                                                 BR_LOOP(gelu_tanh),
+                                                 BR_POINTWISE(gelu_tanh),
                                                  BR_SAVES_X };
 
 br_tensor *br_gelu(br_tensor *x, br_gelu_approximate approximate)
@@ -123,27 +123,27 @@ typedef struct params {
     double value[2];
 } params;
 
-static br_tensor *apply(const br_op *op, size_t kernel, br_tensor *x, double first, double second)
+static br_tensor *apply(const br_op *op, br_pointwise kernel, br_tensor *x, double first,
+                        double second)
 {
     BR_OP(op->name);
     params p = { { first, second } };
-    br_loop loop = br__floating(op->name, "x", x) ? br__loop_for(op->name, "x", x, kernel) : NULL;
-    br_tensor *y = loop ? br__new_like(op->name, x, x->dtype) : NULL;
+    bool known = br__floating(op->name, "x", x) && br__has_kernel(op->name, "x", x, kernel);
+    br_tensor *y = known ? br__new_like(op->name, x, x->dtype) : NULL;
     if (!y)
         return NULL;
-    br__for_each(2, (const br_tensor *[]){ y, x }, loop, &p);
+    br__pointwise(kernel, 2, (const br_tensor *[]){ y, x }, &p);
     br_save(br_record(op, y, BR_INPUTS(x), &p, sizeof p), 0, x);
     return y;
 }
 
 /* Computes the gradient with its kernel. */
-static br_tensor *fused(const char *op, size_t kernel, br_node *node, br_tensor *dy)
+static br_tensor *fused(const char *op, br_pointwise kernel, br_node *node, br_tensor *dy)
 {
     br_tensor *x = br_saved(node, 0);
     br_tensor *dx = x && dy ? br__new_like(op, x, x->dtype) : NULL;
     if (dx)
-        br__for_each(3, (const br_tensor *[]){ dx, dy, x }, br__loop_for(op, "x", x, kernel),
-                     br_params(node));
+        br__pointwise(kernel, 3, (const br_tensor *[]){ dx, dy, x }, br_params(node));
     return dx;
 }
 
@@ -158,7 +158,7 @@ static double param(const br_node *node, int i)
 static void silu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     if (!br_grad_enabled()) {
-        dx[0] = fused("silu", BR_LOOP(silu_grad), node, dy);
+        dx[0] = fused("silu", BR_POINTWISE(silu_grad), node, dy);
         return;
     }
     br_tensor *x = br_saved(node, 0), *s = br_sigmoid(x);
@@ -170,7 +170,7 @@ static const br_op silu_op = { "silu", silu_backward, false };
 
 br_tensor *br_silu(br_tensor *x)
 {
-    return apply(&silu_op, BR_LOOP(silu), x, 0, 0);
+    return apply(&silu_op, BR_POINTWISE(silu), x, 0, 0);
 }
 
 /* ---- leaky_relu ------------------------------------------------------------------------------ */
@@ -178,7 +178,7 @@ br_tensor *br_silu(br_tensor *x)
 static void leaky_relu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     if (!br_grad_enabled()) {
-        dx[0] = fused("leaky_relu", BR_LOOP(leaky_relu_grad), node, dy);
+        dx[0] = fused("leaky_relu", BR_POINTWISE(leaky_relu_grad), node, dy);
         return;
     }
     br_tensor *above = br_gt_scalar(br_saved(node, 0), 0);
@@ -189,7 +189,7 @@ static const br_op leaky_relu_op = { "leaky_relu", leaky_relu_backward, false };
 
 br_tensor *br_leaky_relu(br_tensor *x, double negative_slope)
 {
-    return apply(&leaky_relu_op, BR_LOOP(leaky_relu), x, negative_slope, 0);
+    return apply(&leaky_relu_op, BR_POINTWISE(leaky_relu), x, negative_slope, 0);
 }
 
 /* ---- elu ------------------------------------------------------------------------------------- */
@@ -200,7 +200,7 @@ br_tensor *br_leaky_relu(br_tensor *x, double negative_slope)
 static void elu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     if (!br_grad_enabled()) {
-        dx[0] = fused("elu", BR_LOOP(elu_grad), node, dy);
+        dx[0] = fused("elu", BR_POINTWISE(elu_grad), node, dy);
         return;
     }
     br_tensor *x = br_saved(node, 0);
@@ -213,7 +213,7 @@ static const br_op elu_op = { "elu", elu_backward, false };
 
 br_tensor *br_elu(br_tensor *x, double alpha)
 {
-    return apply(&elu_op, BR_LOOP(elu), x, alpha, 0);
+    return apply(&elu_op, BR_POINTWISE(elu), x, alpha, 0);
 }
 
 /* ---- softplus -------------------------------------------------------------------------------- */
@@ -222,7 +222,7 @@ br_tensor *br_elu(br_tensor *x, double alpha)
 static void softplus_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     if (!br_grad_enabled()) {
-        dx[0] = fused("softplus", BR_LOOP(softplus_grad), node, dy);
+        dx[0] = fused("softplus", BR_POINTWISE(softplus_grad), node, dy);
         return;
     }
     br_tensor *z = br_mul_scalar(br_saved(node, 0), param(node, 0));
@@ -233,7 +233,7 @@ static const br_op softplus_op = { "softplus", softplus_backward, false };
 
 br_tensor *br_softplus(br_tensor *x, double beta, double threshold)
 {
-    return apply(&softplus_op, BR_LOOP(softplus), x, beta, threshold);
+    return apply(&softplus_op, BR_POINTWISE(softplus), x, beta, threshold);
 }
 
 /* ---- clamp ----------------------------------------------------------------------------------- */
@@ -249,7 +249,7 @@ static br_tensor *inside(br_tensor *x, double min, double max)
 static void clamp_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     if (!br_grad_enabled()) {
-        dx[0] = fused("clamp", BR_LOOP(clamp_grad), node, dy);
+        dx[0] = fused("clamp", BR_POINTWISE(clamp_grad), node, dy);
         return;
     }
     br_tensor *passes = inside(br_saved(node, 0), param(node, 0), param(node, 1));
@@ -264,7 +264,7 @@ static const br_op clamp_op = { "clamp", clamp_backward, false };
 static void hardtanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     if (!br_grad_enabled()) {
-        dx[0] = fused("hardtanh", BR_LOOP(hardtanh_grad), node, dy);
+        dx[0] = fused("hardtanh", BR_POINTWISE(hardtanh_grad), node, dy);
         return;
     }
     br_tensor *x = br_saved(node, 0);
@@ -278,7 +278,7 @@ br_tensor *br_hardtanh(br_tensor *x, double min, double max)
 {
     if (!(min <= max))
         return br_fail(BR_ERROR_ARGUMENT, "hardtanh", "min %g must be at most max %g", min, max);
-    return apply(&hardtanh_op, BR_LOOP(clamp), x, min, max);
+    return apply(&hardtanh_op, BR_POINTWISE(clamp), x, min, max);
 }
 
 /* ---- clamp of integers ----------------------------------------------------------------------- */
@@ -302,8 +302,7 @@ static br_tensor *clamp_integers(br_tensor *x, double min, double max)
         return NULL;
     br_tensor *y = br__new_like("clamp", x, x->dtype);
     if (y)
-        br__for_each(2, (const br_tensor *[]){ y, x },
-                     br__loop_for("clamp", "x", x, BR_LOOP(clamp)), bounds);
+        br__pointwise(BR_POINTWISE(clamp), 2, (const br_tensor *[]){ y, x }, bounds);
     return y;
 }
 
@@ -311,5 +310,5 @@ br_tensor *br_clamp(br_tensor *x, double min, double max)
 {
     if (!br_failed() && x && br__is_kind(x->dtype, BR_KIND_INTEGER))
         return clamp_integers(x, min, max);
-    return apply(&clamp_op, BR_LOOP(clamp), x, min, max);
+    return apply(&clamp_op, BR_POINTWISE(clamp), x, min, max);
 }

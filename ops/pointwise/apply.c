@@ -8,34 +8,33 @@
 
 /* ---- Kernels by dtype ------------------------------------------------------------------------ */
 
-static br_loop loop_of(br_dtype dtype, size_t kernel)
+/* Fails with a message that lists the dtypes that the kernel supports, and returns NULL. */
+static __attribute__((cold)) void *refuse_dtype(const char *op, const char *name,
+                                                const br_tensor *t, br_pointwise kernel)
 {
-    br_loop loop;
-    memcpy(&loop, (const char *)br__kernels_of(dtype) + kernel, sizeof loop);
-    return loop;
-}
-
-br_loop br__loop_for(const char *op, const char *name, const br_tensor *t, size_t kernel)
-{
-    br_loop loop = loop_of(t->dtype, kernel);
-    if (loop)
-        return loop;
+    const br_backend *backend = br__backend_of(t);
     char names[32] = "";
     for (br_dtype d = 0; d < BR_DTYPES; d++) {
-        if (!loop_of(d, kernel))
+        if (!backend->has_pointwise(kernel, d))
             continue;
         strcat(names, names[0] ? ", " : "");
         strcat(names, br_dtype_name(d));
     }
-    if (!names[0]) {
-        br_fail(BR_ERROR_STATE, op,
-                "has no kernel for any dtype: its row must be in BR_PLAIN_KERNELS, "
-                "BR_WHOLE_KERNELS or BR_LIBM_KERNELS (backends/cpu/kernels.h)");
-        return NULL;
-    }
-    br_fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be one of: %s (use br_to() to convert)", name,
-            br__shape(t), br_dtype_name(t->dtype), names);
-    return NULL;
+    if (!names[0])
+        return br_fail(BR_ERROR_STATE, op,
+                       "has no kernel for any dtype on %s: its row must be in BR_PLAIN_KERNELS, "
+                       "BR_WHOLE_KERNELS or BR_LIBM_KERNELS (backends/pointwise.h)",
+                       backend->name);
+    return br_fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be one of: %s (use br_to() to convert)",
+                   name, br__shape(t), br_dtype_name(t->dtype), names);
+}
+
+bool br__has_kernel(const char *op, const char *name, const br_tensor *t, br_pointwise kernel)
+{
+    if (br__backend_of(t)->has_pointwise(kernel, t->dtype))
+        return true;
+    refuse_dtype(op, name, t, kernel);
+    return false;
 }
 
 /* ---- Scalars as operands --------------------------------------------------------------------- */
@@ -58,15 +57,14 @@ bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_
 
 /* ---- Pointwise operations -------------------------------------------------------------------- */
 
-br_tensor *br__unary(const char *op, size_t kernel, br_tensor *x)
+br_tensor *br__unary(const char *op, br_pointwise kernel, br_tensor *x)
 {
     if (!br__required(op, "x", x))
         return NULL;
-    br_loop loop = br__loop_for(op, "x", x, kernel);
-    br_tensor *y = loop ? br__new_like(op, x, x->dtype) : NULL;
-    if (y)
-        br__for_each(2, (const br_tensor *[]){ y, x }, loop, NULL);
-    return y;
+    br_tensor *y = br__new_like(op, x, x->dtype);
+    if (!y || br__pointwise(kernel, 2, (const br_tensor *[]){ y, x }, NULL))
+        return y;
+    return refuse_dtype(op, "x", x, kernel);
 }
 
 /* Allocates a tensor of the shape that a and b broadcast to. */
@@ -80,38 +78,38 @@ static br_tensor *new_result(const char *op, const br_tensor *a, const br_tensor
 }
 
 /* Returns kernel(a, b), as bool for a comparison. The caller has compared the dtypes. */
-static br_tensor *apply(const char *op, size_t kernel, const br_tensor *a, const br_tensor *b,
+static br_tensor *apply(const char *op, br_pointwise kernel, const br_tensor *a, const br_tensor *b,
                         bool comparison)
 {
-    br_loop loop = br__loop_for(op, "a", a, kernel);
-    br_tensor *y = loop ? new_result(op, a, b, comparison ? BR_BOOL : a->dtype) : NULL;
-    if (y)
-        br__for_each(3, (const br_tensor *[]){ y, a, b }, loop, NULL);
-    return y;
+    br_tensor *y = new_result(op, a, b, comparison ? BR_BOOL : a->dtype);
+    if (!y || br__pointwise(kernel, 3, (const br_tensor *[]){ y, a, b }, NULL))
+        return y;
+    return refuse_dtype(op, "a", a->storage ? a : b, kernel); /* the other one may be a scalar */
 }
 
-br_tensor *br__binary(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
+br_tensor *br__binary(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
     return br__same_dtype(op, "a", a, "b", b) ? apply(op, kernel, a, b, false) : NULL;
 }
 
-br_tensor *br__comparison(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
+br_tensor *br__comparison(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
     BR_OP(op);
     return br__same_dtype(op, "a", a, "b", b) ? apply(op, kernel, a, b, true) : NULL;
 }
 
-br_tensor *br__binary_scalar(const char *op, size_t kernel, br_tensor *a, double s, bool reversed)
+br_tensor *br__binary_scalar(const char *op, br_pointwise kernel, br_tensor *a, double s,
+                             bool reversed)
 {
     br_scalar_operand scalar;
-    if (!br__required(op, "a", a) || !br__loop_for(op, "a", a, kernel) ||
+    if (!br__required(op, "a", a) || !br__has_kernel(op, "a", a, kernel) ||
         !br__scalar_operand(op, s, a->dtype, &scalar))
         return NULL;
     return reversed ? apply(op, kernel, &scalar.tensor, a, false)
                     : apply(op, kernel, a, &scalar.tensor, false);
 }
 
-br_tensor *br__comparison_scalar(const char *op, size_t kernel, br_tensor *a, double s)
+br_tensor *br__comparison_scalar(const char *op, br_pointwise kernel, br_tensor *a, double s)
 {
     BR_OP(op);
     br_scalar_operand scalar;
@@ -128,7 +126,7 @@ br_tensor *br__equals_integer(br_tensor *t, int64_t value)
     if (!br__has_dtype(op, "a", t, BR_I64) || !br__scalar_operand(op, 0, BR_I64, &scalar))
         return NULL;
     scalar.value.i64 = value;
-    return apply(op, BR_LOOP(eq), t, &scalar.tensor, true);
+    return apply(op, BR_POINTWISE(eq), t, &scalar.tensor, true);
 }
 
 bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, const br_tensor *a)
@@ -170,13 +168,13 @@ br_tensor *br__apply_function(const br__function *f, br_tensor *x)
     return y;
 }
 
-static bool is_division(size_t kernel)
+static bool is_division(br_pointwise kernel)
 {
-    return kernel == BR_LOOP(fmod) || kernel == BR_LOOP(remainder) ||
-           kernel == BR_LOOP(floor_divide) || kernel == BR_LOOP(trunc_divide);
+    return kernel == BR_POINTWISE(fmod) || kernel == BR_POINTWISE(remainder) ||
+           kernel == BR_POINTWISE(floor_divide) || kernel == BR_POINTWISE(trunc_divide);
 }
 
-bool br__check_divisor(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
+bool br__check_divisor(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
     if (!a || !b || !br__is_kind(b->dtype, BR_KIND_INTEGER) || a->numel == 0 ||
         !is_division(kernel))

@@ -18,7 +18,7 @@ static const br_op add_op = { "add", br__add_backward, false };
 br_tensor *br_add(br_tensor *a, br_tensor *b)
 {
     BR_OP("add");
-    br_tensor *y = br__binary("add", BR_LOOP(add), a, b);
+    br_tensor *y = br__binary("add", BR_POINTWISE(add), a, b);
     br_record(&add_op, y, BR_INPUTS(a, b), NULL, 0);
     return y;
 }
@@ -35,7 +35,7 @@ static const br_op sub_op = { "sub", br__sub_backward, false };
 br_tensor *br_sub(br_tensor *a, br_tensor *b)
 {
     BR_OP("sub");
-    br_tensor *y = br__binary("sub", BR_LOOP(sub), a, b);
+    br_tensor *y = br__binary("sub", BR_POINTWISE(sub), a, b);
     br_record(&sub_op, y, BR_INPUTS(a, b), NULL, 0);
     return y;
 }
@@ -54,7 +54,7 @@ static const br_op mul_op = { "mul", br__mul_backward, false };
 br_tensor *br_mul(br_tensor *a, br_tensor *b)
 {
     BR_OP("mul");
-    br_tensor *y = br__binary("mul", BR_LOOP(mul), a, b);
+    br_tensor *y = br__binary("mul", BR_POINTWISE(mul), a, b);
     br_node *node = br_record(&mul_op, y, BR_INPUTS(a, b), NULL, 0);
     if (br_needs_input_grad(node, 1))
         br_save(node, 0, a);
@@ -92,7 +92,7 @@ br_tensor *br_div(br_tensor *a, br_tensor *b)
         return NULL;
     a = dividend(a);
     b = dividend(b);
-    br_tensor *y = br__binary("div", BR_LOOP(div), a, b);
+    br_tensor *y = br__binary("div", BR_POINTWISE(div), a, b);
     br_node *node = br_record(&div_op, y, BR_INPUTS(a, b), NULL, 0);
     br_save(node, 0, b);
     if (br_needs_input_grad(node, 1))
@@ -137,7 +137,7 @@ static const br_op pow_op = { "pow", pow_backward, false };
 br_tensor *br_pow(br_tensor *a, br_tensor *b)
 {
     BR_OP("pow");
-    br_tensor *y = br__binary("pow", BR_LOOP(pow), a, b);
+    br_tensor *y = br__binary("pow", BR_POINTWISE(pow), a, b);
     br_node *node = br_record(&pow_op, y, BR_INPUTS(a, b), NULL, 0);
     br_save(node, 0, a);
     br_save(node, 1, b);
@@ -159,7 +159,7 @@ static const br_op neg_op = { "neg", neg_backward, false };
 br_tensor *br_neg(br_tensor *a)
 {
     BR_OP("neg");
-    br_tensor *y = br__unary("neg", BR_LOOP(neg), a);
+    br_tensor *y = br__unary("neg", BR_POINTWISE(neg), a);
     br_record(&neg_op, y, BR_INPUTS(a), NULL, 0);
     return y;
 }
@@ -182,7 +182,7 @@ static const br_op add_scalar_op = { "add_scalar", br__add_scalar_backward, fals
 br_tensor *br_add_scalar(br_tensor *a, double s)
 {
     BR_OP("add_scalar");
-    br_tensor *y = br__binary_scalar("add_scalar", BR_LOOP(add), a, s, false);
+    br_tensor *y = br__binary_scalar("add_scalar", BR_POINTWISE(add), a, s, false);
     br_record(&add_scalar_op, y, BR_INPUTS(a), NULL, 0);
     return y;
 }
@@ -192,7 +192,7 @@ static const br_op sub_scalar_op = { "sub_scalar", br__add_scalar_backward, fals
 br_tensor *br_sub_scalar(br_tensor *a, double s)
 {
     BR_OP("sub_scalar");
-    br_tensor *y = br__binary_scalar("sub_scalar", BR_LOOP(sub), a, s, false);
+    br_tensor *y = br__binary_scalar("sub_scalar", BR_POINTWISE(sub), a, s, false);
     br_record(&sub_scalar_op, y, BR_INPUTS(a), NULL, 0);
     return y;
 }
@@ -202,7 +202,7 @@ static const br_op rsub_scalar_op = { "rsub_scalar", neg_backward, false };
 br_tensor *br_rsub_scalar(br_tensor *a, double s)
 {
     BR_OP("rsub_scalar");
-    br_tensor *y = br__binary_scalar("rsub_scalar", BR_LOOP(sub), a, s, true);
+    br_tensor *y = br__binary_scalar("rsub_scalar", BR_POINTWISE(sub), a, s, true);
     br_record(&rsub_scalar_op, y, BR_INPUTS(a), NULL, 0);
     return y;
 }
@@ -217,7 +217,7 @@ static const br_op mul_scalar_op = { "mul_scalar", br__mul_scalar_backward, fals
 br_tensor *br_mul_scalar(br_tensor *a, double s)
 {
     BR_OP("mul_scalar");
-    br_tensor *y = br__binary_scalar("mul_scalar", BR_LOOP(mul), a, s, false);
+    br_tensor *y = br__binary_scalar("mul_scalar", BR_POINTWISE(mul), a, s, false);
     br_record(&mul_scalar_op, y, BR_INPUTS(a), &s, sizeof s);
     return y;
 }
@@ -233,7 +233,7 @@ br_tensor *br_div_scalar(br_tensor *a, double s)
 {
     BR_OP("div_scalar");
     a = dividend(a);
-    br_tensor *y = br__binary_scalar("div_scalar", BR_LOOP(div), a, s, false);
+    br_tensor *y = br__binary_scalar("div_scalar", BR_POINTWISE(div), a, s, false);
     br_record(&div_scalar_op, y, BR_INPUTS(a), &s, sizeof s);
     return y;
 }
@@ -250,7 +250,7 @@ br_tensor *br_rdiv_scalar(br_tensor *a, double s)
 {
     BR_OP("rdiv_scalar");
     a = dividend(a);
-    br_tensor *y = br__binary_scalar("rdiv_scalar", BR_LOOP(div), a, s, true);
+    br_tensor *y = br__binary_scalar("rdiv_scalar", BR_POINTWISE(div), a, s, true);
     br_node *node = br_record(&rdiv_scalar_op, y, BR_INPUTS(a), NULL, 0);
     br_save(node, 0, a);
     br_save(node, 1, y);
@@ -272,16 +272,16 @@ static br_tensor *power(br_tensor *a, double s)
 {
     static const char name[] = "pow_scalar";
     if (s == 1)
-        return br__unary(name, BR_LOOP(copy), a);
+        return br__unary(name, BR_POINTWISE(copy), a);
     if (s == 2)
-        return br__binary(name, BR_LOOP(mul), a, a);
+        return br__binary(name, BR_POINTWISE(mul), a, a);
     if (s == 0.5)
-        return br__unary(name, BR_LOOP(sqrt), a);
+        return br__unary(name, BR_POINTWISE(sqrt), a);
     if (s == -0.5)
-        return br__unary(name, BR_LOOP(rsqrt), a);
+        return br__unary(name, BR_POINTWISE(rsqrt), a);
     if (s == -1)
-        return br__binary_scalar(name, BR_LOOP(div), a, 1, true);
-    return br__binary_scalar(name, BR_LOOP(pow), a, s, false);
+        return br__binary_scalar(name, BR_POINTWISE(div), a, 1, true);
+    return br__binary_scalar(name, BR_POINTWISE(pow), a, s, false);
 }
 
 br_tensor *br_pow_scalar(br_tensor *a, double s)

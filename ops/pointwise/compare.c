@@ -8,68 +8,68 @@
 
 br_tensor *br_eq(br_tensor *a, br_tensor *b)
 {
-    return br__comparison("eq", BR_LOOP(eq), a, b);
+    return br__comparison("eq", BR_POINTWISE(eq), a, b);
 }
 
 br_tensor *br_ne(br_tensor *a, br_tensor *b)
 {
-    return br__comparison("ne", BR_LOOP(ne), a, b);
+    return br__comparison("ne", BR_POINTWISE(ne), a, b);
 }
 
 br_tensor *br_lt(br_tensor *a, br_tensor *b)
 {
-    return br__comparison("lt", BR_LOOP(lt), a, b);
+    return br__comparison("lt", BR_POINTWISE(lt), a, b);
 }
 
 br_tensor *br_le(br_tensor *a, br_tensor *b)
 {
-    return br__comparison("le", BR_LOOP(le), a, b);
+    return br__comparison("le", BR_POINTWISE(le), a, b);
 }
 
 br_tensor *br_gt(br_tensor *a, br_tensor *b)
 {
-    return br__comparison("gt", BR_LOOP(gt), a, b);
+    return br__comparison("gt", BR_POINTWISE(gt), a, b);
 }
 
 br_tensor *br_ge(br_tensor *a, br_tensor *b)
 {
-    return br__comparison("ge", BR_LOOP(ge), a, b);
+    return br__comparison("ge", BR_POINTWISE(ge), a, b);
 }
 
 br_tensor *br_eq_scalar(br_tensor *a, double s)
 {
-    return br__comparison_scalar("eq_scalar", BR_LOOP(eq), a, s);
+    return br__comparison_scalar("eq_scalar", BR_POINTWISE(eq), a, s);
 }
 
 br_tensor *br_ne_scalar(br_tensor *a, double s)
 {
-    return br__comparison_scalar("ne_scalar", BR_LOOP(ne), a, s);
+    return br__comparison_scalar("ne_scalar", BR_POINTWISE(ne), a, s);
 }
 
 br_tensor *br_lt_scalar(br_tensor *a, double s)
 {
-    return br__comparison_scalar("lt_scalar", BR_LOOP(lt), a, s);
+    return br__comparison_scalar("lt_scalar", BR_POINTWISE(lt), a, s);
 }
 
 br_tensor *br_le_scalar(br_tensor *a, double s)
 {
-    return br__comparison_scalar("le_scalar", BR_LOOP(le), a, s);
+    return br__comparison_scalar("le_scalar", BR_POINTWISE(le), a, s);
 }
 
 br_tensor *br_gt_scalar(br_tensor *a, double s)
 {
-    return br__comparison_scalar("gt_scalar", BR_LOOP(gt), a, s);
+    return br__comparison_scalar("gt_scalar", BR_POINTWISE(gt), a, s);
 }
 
 br_tensor *br_ge_scalar(br_tensor *a, double s)
 {
-    return br__comparison_scalar("ge_scalar", BR_LOOP(ge), a, s);
+    return br__comparison_scalar("ge_scalar", BR_POINTWISE(ge), a, s);
 }
 
 /* ---- Logic ----------------------------------------------------------------------------------- */
 
 /* Applies a logical kernel to the operands converted to bool. */
-static br_tensor *logic(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
+static br_tensor *logic(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
     if (!br__same_dtype(op, "a", a, "b", b))
         return NULL;
@@ -80,19 +80,19 @@ static br_tensor *logic(const char *op, size_t kernel, br_tensor *a, br_tensor *
 br_tensor *br_logical_and(br_tensor *a, br_tensor *b)
 {
     BR_OP("logical_and");
-    return logic("logical_and", BR_LOOP(logical_and), a, b);
+    return logic("logical_and", BR_POINTWISE(logical_and), a, b);
 }
 
 br_tensor *br_logical_or(br_tensor *a, br_tensor *b)
 {
     BR_OP("logical_or");
-    return logic("logical_or", BR_LOOP(logical_or), a, b);
+    return logic("logical_or", BR_POINTWISE(logical_or), a, b);
 }
 
 br_tensor *br_logical_xor(br_tensor *a, br_tensor *b)
 {
     BR_OP("logical_xor");
-    return logic("logical_xor", BR_LOOP(logical_xor), a, b);
+    return logic("logical_xor", BR_POINTWISE(logical_xor), a, b);
 }
 
 br_tensor *br_logical_not(br_tensor *a)
@@ -101,7 +101,8 @@ br_tensor *br_logical_not(br_tensor *a)
     if (!br__required("logical_not", "x", a))
         return NULL;
     br_scope *scope = br_no_grad_begin();
-    return br__composed(scope, br__unary("logical_not", BR_LOOP(logical_not), br_to(a, BR_BOOL)));
+    return br__composed(scope,
+                        br__unary("logical_not", BR_POINTWISE(logical_not), br_to(a, BR_BOOL)));
 }
 
 /* ---- isnan, isinf, isfinite, isclose --------------------------------------------------------- */
@@ -109,12 +110,12 @@ br_tensor *br_logical_not(br_tensor *a)
 /* Only NaN is not equal to itself, so the result is false for all integers. */
 br_tensor *br_isnan(br_tensor *x)
 {
-    return br__required("isnan", "x", x) ? br__comparison("isnan", BR_LOOP(ne), x, x) : NULL;
+    return br__required("isnan", "x", x) ? br__comparison("isnan", BR_POINTWISE(ne), x, x) : NULL;
 }
 
 /* Compares |x| with infinity. Integers are compared with themselves by the kernel `integers`, as
  * all of them are finite. */
-static br_tensor *against_infinity(const char *op, br_tensor *x, size_t integers,
+static br_tensor *against_infinity(const char *op, br_tensor *x, br_pointwise integers,
                                    br_tensor *(*compare)(br_tensor *magnitude, double infinity))
 {
     BR_OP(op);
@@ -128,12 +129,12 @@ static br_tensor *against_infinity(const char *op, br_tensor *x, size_t integers
 
 br_tensor *br_isinf(br_tensor *x)
 {
-    return against_infinity("isinf", x, BR_LOOP(ne), br_eq_scalar);
+    return against_infinity("isinf", x, BR_POINTWISE(ne), br_eq_scalar);
 }
 
 br_tensor *br_isfinite(br_tensor *x)
 {
-    return against_infinity("isfinite", x, BR_LOOP(eq), br_lt_scalar);
+    return against_infinity("isfinite", x, BR_POINTWISE(eq), br_lt_scalar);
 }
 
 br_tensor *br_isclose(br_tensor *a, br_tensor *b, double rtol, double atol, bool equal_nan)
@@ -146,13 +147,12 @@ br_tensor *br_isclose(br_tensor *a, br_tensor *b, double rtol, double atol, bool
                        atol);
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
-    size_t kernel = a->dtype == BR_BOOL ? BR_LOOP(eq) : BR_LOOP(close);
+    br_pointwise kernel = a->dtype == BR_BOOL ? BR_POINTWISE(eq) : BR_POINTWISE(close);
     br_tensor *y = br__broadcast("isclose", a, b, &ndim, sizes)
                        ? br__new("isclose", ndim, sizes, BR_BOOL)
                        : NULL;
     if (y)
-        br__for_each(3, (const br_tensor *[]){ y, a, b }, br__loop_for("isclose", "a", a, kernel),
-                     (const double[]){ rtol, atol });
+        br__pointwise(kernel, 3, (const br_tensor *[]){ y, a, b }, (const double[]){ rtol, atol });
     if (!y || !equal_nan || !br_is_floating(a))
         return y;
     br_scope *scope = br_scope_begin();
@@ -211,8 +211,7 @@ br_tensor *br_where(br_tensor *condition, br_tensor *a, br_tensor *b)
     br_tensor *y = br__new("where", ndim, sizes, a->dtype);
     if (!y)
         return NULL;
-    br__for_each(4, (const br_tensor *[]){ y, condition, a, b }, br__kernels_of(a->dtype)->where,
-                 NULL);
+    br__pointwise(BR_POINTWISE(where), 4, (const br_tensor *[]){ y, condition, a, b }, NULL);
     br_node *node = br_record(&where_op, y, BR_INPUTS(condition, a, b), NULL, 0);
     br_save(node, 0, condition);
     return y;
@@ -254,8 +253,8 @@ br_tensor *br_masked_fill(br_tensor *x, br_tensor *mask, double value)
     br_tensor *y = br__new(op, ndim, sizes, x->dtype);
     if (!y)
         return NULL;
-    br__for_each(4, (const br_tensor *[]){ y, mask, &scalar.tensor, x },
-                 br__kernels_of(x->dtype)->where, NULL);
+    br__pointwise(BR_POINTWISE(where), 4, (const br_tensor *[]){ y, mask, &scalar.tensor, x },
+                  NULL);
     br_node *node = br_record(&masked_fill_op, y, BR_INPUTS(x), NULL, 0);
     br_save(node, 0, mask);
     return y;
@@ -287,14 +286,13 @@ br_tensor *br_to(br_tensor *x, br_dtype dtype)
 /* ---- Equality -------------------------------------------------------------------------------- */
 
 /* Returns true if kernel(a, b) is true for all elements; shapes and dtypes are equal. */
-static bool holds(const char *op, size_t kernel, const br_tensor *a, const br_tensor *b,
+static bool holds(const char *op, br_pointwise kernel, const br_tensor *a, const br_tensor *b,
                   const void *params)
 {
-    br_loop loop = br__loop_for(op, "a", a, kernel);
-    br_scope *scope = loop ? br_scope_begin() : NULL;
+    br_scope *scope = br__has_kernel(op, "a", a, kernel) ? br_scope_begin() : NULL;
     br_tensor *equal = scope ? br__new(op, a->ndim, a->sizes, BR_BOOL) : NULL;
     if (equal)
-        br__for_each(3, (const br_tensor *[]){ equal, a, b }, loop, params);
+        br__pointwise(kernel, 3, (const br_tensor *[]){ equal, a, b }, params);
     bool all = equal && !memchr(equal->data, 0, (size_t)equal->numel);
     br_scope_end(scope);
     return all;
@@ -305,7 +303,7 @@ bool br_equal(br_tensor *a, br_tensor *b)
     if (!br__required("equal", "a", a) || !br__required("equal", "b", b) || a->dtype != b->dtype ||
         !br__same_shape(a, b))
         return false;
-    return holds("equal", BR_LOOP(eq), a, b, NULL);
+    return holds("equal", BR_POINTWISE(eq), a, b, NULL);
 }
 
 bool br_allclose(br_tensor *a, br_tensor *b, double rtol, double atol)
@@ -319,5 +317,5 @@ bool br_allclose(br_tensor *a, br_tensor *b, double rtol, double atol)
     }
     if (a->dtype != b->dtype || !br__same_shape(a, b))
         return false;
-    return holds("allclose", BR_LOOP(close), a, b, (const double[]){ rtol, atol });
+    return holds("allclose", BR_POINTWISE(close), a, b, (const double[]){ rtol, atol });
 }

@@ -31,18 +31,17 @@ static const br_tensor *apart_from(const char *op, const br_tensor *a, const br_
 
 /* Computes a = kernel(a, b). `inputs` are the inputs that the caller records. The first one is
  * a. */
-static bool change(const char *op, size_t kernel, const br_tensor *b, int n_inputs,
+static bool change(const char *op, br_pointwise kernel, const br_tensor *b, int n_inputs,
                    br_tensor *const *inputs)
 {
     br_tensor *a = inputs[0];
-    br_loop loop = br__loop_for(op, "a", a, kernel);
-    if (!loop)
+    if (!br__has_kernel(op, "a", a, kernel))
         return false;
     br_scope *scope = a->storage == b->storage ? br_scope_begin() : NULL;
     b = apart_from(op, a, b);
     bool ok = b && br_before_in_place(op, a, n_inputs, inputs);
     if (ok)
-        br__for_each(3, (const br_tensor *[]){ a, a, b }, loop, NULL);
+        br__pointwise(kernel, 3, (const br_tensor *[]){ a, a, b }, NULL);
     br_scope_end(scope);
     return ok;
 }
@@ -64,18 +63,18 @@ static bool is_plain(const br_tensor *a, const br_tensor *b)
            br__same_shape(a, b);
 }
 
-static br_tensor *change_plain(const char *op, size_t kernel, br_tensor *a, const br_tensor *b)
+static br_tensor *change_plain(const char *op, br_pointwise kernel, br_tensor *a,
+                               const br_tensor *b)
 {
-    br_loop loop = br__loop_for(op, "a", a, kernel);
-    if (!loop)
+    if (!br__has_kernel(op, "a", a, kernel))
         return NULL;
     br__changed_by(a, op);
-    br__for_each(3, (const br_tensor *[]){ a, a, b }, loop, NULL);
+    br__pointwise(kernel, 3, (const br_tensor *[]){ a, a, b }, NULL);
     return a;
 }
 
 /* Applies an operation whose gradient needs no saved values. */
-static br_tensor *binary(const br_op *op, size_t kernel, br_tensor *a, br_tensor *b)
+static br_tensor *binary(const br_op *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
     if (is_plain(a, b))
         return change_plain(op->name, kernel, a, b);
@@ -91,12 +90,12 @@ static const br_op sub_op = { "sub_", br__sub_backward, false };
 
 br_tensor *br_add_(br_tensor *a, br_tensor *b)
 {
-    return binary(&add_op, BR_LOOP(add), a, b);
+    return binary(&add_op, BR_POINTWISE(add), a, b);
 }
 
 br_tensor *br_sub_(br_tensor *a, br_tensor *b)
 {
-    return binary(&sub_op, BR_LOOP(sub), a, b);
+    return binary(&sub_op, BR_POINTWISE(sub), a, b);
 }
 
 static const br_op mul_op = { "mul_", br__mul_backward, false };
@@ -114,7 +113,7 @@ br_tensor *br_mul_(br_tensor *a, br_tensor *b)
     bool by_b = br_grad_enabled() && br_requires_grad(b);
     br_tensor *old_a = by_b ? br_clone(a) : NULL;
     br_tensor *old_b = by_a && br_shares_storage(a, b) ? br_clone(b) : b;
-    if (!br__failed() && change("mul_", BR_LOOP(mul), b, BR_INPUTS(a, b))) {
+    if (!br__failed() && change("mul_", BR_POINTWISE(mul), b, BR_INPUTS(a, b))) {
         br_node *node = br_record_in_place(&mul_op, a, BR_INPUTS(a, b), NULL, 0);
         br_save(node, 0, old_a);
         if (by_a)
@@ -125,11 +124,11 @@ br_tensor *br_mul_(br_tensor *a, br_tensor *b)
 }
 
 /* The same for a scalar, which is the gradient's parameter. */
-static br_tensor *binary_scalar(const br_op *op, size_t kernel, br_tensor *a, double s)
+static br_tensor *binary_scalar(const br_op *op, br_pointwise kernel, br_tensor *a, double s)
 {
     BR_OP(op->name);
     br_scalar_operand scalar;
-    if (!br__required(op->name, "a", a) || !br__loop_for(op->name, "a", a, kernel) ||
+    if (!br__required(op->name, "a", a) || !br__has_kernel(op->name, "a", a, kernel) ||
         !br__scalar_operand(op->name, s, a->dtype, &scalar) ||
         !change(op->name, kernel, &scalar.tensor, BR_INPUTS(a)))
         return NULL;
@@ -144,22 +143,22 @@ static const br_op div_scalar_op = { "div_scalar_", br__div_scalar_backward, fal
 
 br_tensor *br_add_scalar_(br_tensor *a, double s)
 {
-    return binary_scalar(&add_scalar_op, BR_LOOP(add), a, s);
+    return binary_scalar(&add_scalar_op, BR_POINTWISE(add), a, s);
 }
 
 br_tensor *br_sub_scalar_(br_tensor *a, double s)
 {
-    return binary_scalar(&sub_scalar_op, BR_LOOP(sub), a, s);
+    return binary_scalar(&sub_scalar_op, BR_POINTWISE(sub), a, s);
 }
 
 br_tensor *br_mul_scalar_(br_tensor *a, double s)
 {
-    return binary_scalar(&mul_scalar_op, BR_LOOP(mul), a, s);
+    return binary_scalar(&mul_scalar_op, BR_POINTWISE(mul), a, s);
 }
 
 br_tensor *br_div_scalar_(br_tensor *a, double s)
 {
-    return binary_scalar(&div_scalar_op, BR_LOOP(div), a, s);
+    return binary_scalar(&div_scalar_op, BR_POINTWISE(div), a, s);
 }
 
 /* ---- Overwriting ----------------------------------------------------------------------------- */
@@ -183,8 +182,7 @@ static br_tensor *fill(const br_op *op, br_tensor *a, double value)
     if (br__shares_elements(a))
         br__set_window(a, &scalar.tensor);
     else
-        br__for_each(2, (const br_tensor *[]){ a, &scalar.tensor }, br__kernels_of(a->dtype)->copy,
-                     NULL);
+        br__pointwise(BR_POINTWISE(copy), 2, (const br_tensor *[]){ a, &scalar.tensor }, NULL);
     br_record_in_place(op, a, BR_INPUTS(a), NULL, 0);
     return br__failed() ? NULL : a;
 }
@@ -267,8 +265,8 @@ br_tensor *br_masked_fill_(br_tensor *a, br_tensor *mask, double value)
     br_scope *scope = br_scope_begin();
     const br_tensor *where = scope ? apart_from(op, a, mask) : NULL;
     if (where && br_before_in_place(op, a, BR_INPUTS(a)))
-        br__for_each(4, (const br_tensor *[]){ a, where, &scalar.tensor, a },
-                     br__kernels_of(a->dtype)->where, NULL);
+        br__pointwise(BR_POINTWISE(where), 4, (const br_tensor *[]){ a, where, &scalar.tensor, a },
+                      NULL);
     br_scope_end(scope);
     br_node *node = br_record_in_place(&masked_fill_op, a, BR_INPUTS(a), NULL, 0);
     br_save(node, 0, mask);

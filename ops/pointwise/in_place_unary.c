@@ -39,12 +39,11 @@ static br_tensor *apart(br_tensor *t, const br_tensor *a)
 
 /* ---- Unary functions ------------------------------------------------------------------------- */
 
-static br_tensor *unary(const br_op *op, br_tensor *(*function)(br_tensor *), size_t kernel,
+static br_tensor *unary(const br_op *op, br_tensor *(*function)(br_tensor *), br_pointwise kernel,
                         br_tensor *a)
 {
     BR_OP(op->name);
-    br_loop loop = br__required(op->name, "a", a) ? br__loop_for(op->name, "a", a, kernel) : NULL;
-    if (!loop)
+    if (!br__required(op->name, "a", a) || !br__has_kernel(op->name, "a", a, kernel))
         return NULL;
     if (recorded(a, NULL)) {
         br_scope *scope = br_scope_begin();
@@ -52,7 +51,7 @@ static br_tensor *unary(const br_op *op, br_tensor *(*function)(br_tensor *), si
     }
     if (!br_before_in_place(op->name, a, BR_INPUTS(a)))
         return NULL;
-    br__for_each(2, (const br_tensor *[]){ a, a }, loop, NULL);
+    br__pointwise(kernel, 2, (const br_tensor *[]){ a, a }, NULL);
     return a;
 }
 
@@ -99,7 +98,7 @@ static br_tensor *unary(const br_op *op, br_tensor *(*function)(br_tensor *), si
     br_tensor *public_name(br_tensor *a)                             \
     {                                                                \
         static const br_op op = { #name "_", pass_backward, false }; \
-        return unary(&op, function, BR_LOOP(name), a);               \
+        return unary(&op, function, BR_POINTWISE(name), a);          \
     }
 FUNCTIONS(DEFINE_FUNCTION)
 
@@ -118,9 +117,9 @@ br_tensor *br_gelu_(br_tensor *a, br_gelu_approximate approximate)
     static const br_op op = { "gelu_", pass_backward, false };
     switch (approximate) {
     case BR_GELU_ERF:
-        return unary(&op, gelu_erf, BR_LOOP(gelu_erf), a);
+        return unary(&op, gelu_erf, BR_POINTWISE(gelu_erf), a);
     case BR_GELU_TANH:
-        return unary(&op, gelu_tanh, BR_LOOP(gelu_tanh), a);
+        return unary(&op, gelu_tanh, BR_POINTWISE(gelu_tanh), a);
     }
     return br_fail(BR_ERROR_ARGUMENT, op.name,
                    "approximate is %d, must be BR_GELU_ERF or BR_GELU_TANH", (int)approximate);
@@ -129,20 +128,19 @@ br_tensor *br_gelu_(br_tensor *a, br_gelu_approximate approximate)
 /* ---- Binary functions ------------------------------------------------------------------------ */
 
 static br_tensor *binary(const br_op *op, br_tensor *(*function)(br_tensor *, br_tensor *),
-                         size_t kernel, br_tensor *a, br_tensor *b)
+                         br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
     BR_OP(op->name);
     if (!br__same_dtype(op->name, "a", a, "b", b) || !br__broadcasts_to(op->name, "b", b, a))
         return NULL;
-    br_loop loop = br__loop_for(op->name, "a", a, kernel);
-    if (!loop || !br__check_divisor(op->name, kernel, a, b))
+    if (!br__has_kernel(op->name, "a", a, kernel) || !br__check_divisor(op->name, kernel, a, b))
         return NULL;
     br_scope *scope = br_scope_begin();
     b = apart(b, a);
     if (recorded(a, b))
         return overwrite(op, scope, a, function(br_clone(a), b));
     if (b && br_before_in_place(op->name, a, BR_INPUTS(a, b)))
-        br__for_each(3, (const br_tensor *[]){ a, a, b }, loop, NULL);
+        br__pointwise(kernel, 3, (const br_tensor *[]){ a, a, b }, NULL);
     return br__composed(scope, a);
 }
 
@@ -162,7 +160,7 @@ static br_tensor *binary(const br_op *op, br_tensor *(*function)(br_tensor *, br
     br_tensor *public_name(br_tensor *a, br_tensor *b)               \
     {                                                                \
         static const br_op op = { #name "_", pass_backward, false }; \
-        return binary(&op, function, BR_LOOP(name), a, b);           \
+        return binary(&op, function, BR_POINTWISE(name), a, b);      \
     }
 FUNCTIONS_2(DEFINE_FUNCTION_2)
 
@@ -188,7 +186,7 @@ br_tensor *br_clamp_(br_tensor *a, double min, double max)
 {
     static const br_op op = { "clamp_", pass_backward, false };
     BR_OP(op.name);
-    if (!br__required(op.name, "a", a) || !br__loop_for(op.name, "a", a, BR_LOOP(clamp)))
+    if (!br__required(op.name, "a", a) || !br__has_kernel(op.name, "a", a, BR_POINTWISE(clamp)))
         return NULL;
     br_scope *scope = br_scope_begin();
     return overwrite(&op, scope, a, br_clamp(before(a), min, max));
@@ -212,7 +210,8 @@ static bool three(const char *op, br_tensor *a, br_tensor *tensor1, br_tensor *t
 {
     return br__same_dtype(op, "a", a, "tensor1", tensor1) &&
            br__same_dtype(op, "a", a, "tensor2", tensor2) &&
-           br__loop_for(op, "a", a, BR_LOOP(mul)) && br__broadcasts_to(op, "tensor1", tensor1, a) &&
+           br__has_kernel(op, "a", a, BR_POINTWISE(mul)) &&
+           br__broadcasts_to(op, "tensor1", tensor1, a) &&
            br__broadcasts_to(op, "tensor2", tensor2, a);
 }
 

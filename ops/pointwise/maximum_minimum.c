@@ -30,7 +30,7 @@ static void minimum_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     share_between(node, dy, dx, false);
 }
 
-static br_tensor *one_of(const br_op *op, size_t kernel, br_tensor *a, br_tensor *b)
+static br_tensor *one_of(const br_op *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
     BR_OP(op->name);
     br_tensor *y = br__binary(op->name, kernel, a, b);
@@ -45,12 +45,12 @@ static const br_op minimum_op = { "minimum", minimum_backward, false };
 
 br_tensor *br_maximum(br_tensor *a, br_tensor *b)
 {
-    return one_of(&maximum_op, BR_LOOP(maximum), a, b);
+    return one_of(&maximum_op, BR_POINTWISE(maximum), a, b);
 }
 
 br_tensor *br_minimum(br_tensor *a, br_tensor *b)
 {
-    return one_of(&minimum_op, BR_LOOP(minimum), a, b);
+    return one_of(&minimum_op, BR_POINTWISE(minimum), a, b);
 }
 
 /* ---- lerp ------------------------------------------------------------------------------------ */
@@ -83,8 +83,7 @@ static br_tensor *lerp(const char *op, const br_tensor *start, const br_tensor *
         return NULL;
     br_tensor *y = br__new(op, ndim, sizes, start->dtype);
     if (y)
-        br__for_each(4, (const br_tensor *[]){ y, start, end, weight },
-                     br__kernels_of(start->dtype)->lerp, NULL);
+        br__pointwise(BR_POINTWISE(lerp), 4, (const br_tensor *[]){ y, start, end, weight }, NULL);
     return y;
 }
 

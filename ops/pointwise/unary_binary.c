@@ -100,7 +100,7 @@ static br_tensor *mish_slope(br_tensor *x)
     br_tensor *public_name(br_tensor *x)                                      \
     {                                                                         \
         static const br__function f = { { #name, name##_backward, false },    \
-                                        BR_LOOP(name),                        \
+                                        BR_POINTWISE(name),                   \
                                         BR_SAVES_##keeps };                   \
         return br__apply_function(&f, x);                                     \
     }
@@ -166,33 +166,34 @@ static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
     ROW(br_xlogy, xlogy, br_mul(dy, xlogy_slope(a, b)), br_mul(dy, br_div(a, b)))
 /* clang-format on */
 
-#define DEFINE_FUNCTION_2(public_name, name, by_a, by_b)                                      \
-    static void name##_backward(br_node *node, br_tensor *dy, br_tensor **dx)                 \
-    {                                                                                         \
-        br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1);                             \
-        if (a && b && br_needs_input_grad(node, 0))                                           \
-            dx[0] = by_a;                                                                     \
-        if (a && b && br_needs_input_grad(node, 1))                                           \
-            dx[1] = by_b;                                                                     \
-    }                                                                                         \
-    br_tensor *public_name(br_tensor *a, br_tensor *b)                                        \
-    {                                                                                         \
-        static const br__function_2 f = { { #name, name##_backward, false }, BR_LOOP(name) }; \
-        return br__apply_function_2(&f, a, b);                                                \
+#define DEFINE_FUNCTION_2(public_name, name, by_a, by_b)                                           \
+    static void name##_backward(br_node *node, br_tensor *dy, br_tensor **dx)                      \
+    {                                                                                              \
+        br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1);                                  \
+        if (a && b && br_needs_input_grad(node, 0))                                                \
+            dx[0] = by_a;                                                                          \
+        if (a && b && br_needs_input_grad(node, 1))                                                \
+            dx[1] = by_b;                                                                          \
+    }                                                                                              \
+    br_tensor *public_name(br_tensor *a, br_tensor *b)                                             \
+    {                                                                                              \
+        static const br__function_2 f = { { #name, name##_backward, false }, BR_POINTWISE(name) }; \
+        return br__apply_function_2(&f, a, b);                                                     \
     }
 FUNCTIONS_2(DEFINE_FUNCTION_2)
 
 br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode)
 {
     static const char op[] = "div_mode";
-    static const size_t kernels[] = { BR_LOOP(div), BR_LOOP(trunc_divide), BR_LOOP(floor_divide) };
+    static const br_pointwise kernels[] = { BR_POINTWISE(div), BR_POINTWISE(trunc_divide),
+                                            BR_POINTWISE(floor_divide) };
     BR_OP(op);
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
     if (mode < BR_ROUNDING_NONE || mode > BR_ROUNDING_FLOOR)
         return br_fail(BR_ERROR_ARGUMENT, op, "mode is %d, must be a br_rounding_mode", (int)mode);
     if (!br__same_dtype(op, "a", a, "b", b) ||
-        (mode != BR_ROUNDING_NONE && !br__loop_for(op, "a", a, kernels[mode])) ||
+        (mode != BR_ROUNDING_NONE && !br__has_kernel(op, "a", a, kernels[mode])) ||
         !br__broadcast_named(op, "a", a, "b", b, &ndim, sizes))
         return NULL;
     return br__composed(NULL, mode == BR_ROUNDING_NONE    ? br_div(a, b)
@@ -337,7 +338,7 @@ br_tensor *br_addcmul(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2, 
     if (!br__required("addcmul", "tensor1", tensor1) ||
         !br__required("addcmul", "tensor2", tensor2) ||
         !three("addcmul", "input", input, "tensor1", tensor1, "tensor2", tensor2) ||
-        !br__loop_for("addcmul", "input", input, BR_LOOP(mul)))
+        !br__has_kernel("addcmul", "input", input, BR_POINTWISE(mul)))
         return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *product = br_mul(tensor1, tensor2);

@@ -162,8 +162,7 @@ static void run_backward(const layer *a, const br_tensor *dy, const br_tensor *d
                 now.sizes[d] = dy->sizes[d + 1];
                 now.strides[d] = dy->strides[d + 1];
             }
-            br__for_each(3, (const br_tensor *[]){ dh, dh, &now }, br__kernels_of(a->dtype)->add,
-                         NULL);
+            br__pointwise(BR_POINTWISE(add), 3, (const br_tensor *[]){ dh, dh, &now }, NULL);
         }
         run_step(a,
                  &(br_recurrent_work){ .h = before(a, a->h0, a->y, i),

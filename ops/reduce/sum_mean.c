@@ -78,7 +78,7 @@ static br_tensor *spread(const br_node *node, br_tensor *dy, unsigned bits)
     if (dy->numel == 1 && br__reduced_count(ndim, sizes, bits) <= SMALL_COUNT) {
         br_tensor *dx = br__new("sum", ndim, sizes, dy->dtype);
         if (dx)
-            br__for_each(2, (const br_tensor *[]){ dx, dy }, br__kernels_of(dx->dtype)->copy, NULL);
+            br__pointwise(BR_POINTWISE(copy), 2, (const br_tensor *[]){ dx, dy }, NULL);
         return dx;
     }
     bool keepdim = dy->ndim == ndim; /* also if nothing was reduced */

@@ -70,20 +70,20 @@ static void fill_border(const br_tensor *y, const padding *p, int d, bool right)
  * they are added one by one. */
 static void collect_border(const br_tensor *dy, const padding *p, int d, bool right)
 {
+    const br_pointwise add = BR_POINTWISE(add);
     br_tensor border, source;
-    br_loop add = br__kernels_of(dy->dtype)->add;
     find_border(dy, p, d, right, &border, &source);
     if (border.numel == 0)
         return;
     if (p->mode != BR_PAD_REPLICATE) {
-        br__for_each(3, (const br_tensor *[]){ &source, &source, &border }, add, NULL);
+        br__pointwise(add, 3, (const br_tensor *[]){ &source, &source, &border }, NULL);
         return;
     }
     for (int64_t i = 0; i < border.sizes[d]; i++) {
         br_tensor slice = br__window(&border), to = br__window(&source);
         br__window_slice(&slice, d, i, 1, 1);
         br__window_slice(&to, d, 0, 1, 1);
-        br__for_each(3, (const br_tensor *[]){ &to, &to, &slice }, add, NULL);
+        br__pointwise(add, 3, (const br_tensor *[]){ &to, &to, &slice }, NULL);
     }
 }
 

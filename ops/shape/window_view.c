@@ -30,7 +30,7 @@ static br_tensor window_of(const br_tensor *x, const br_window *window)
 
 static void add(const br_tensor *to, const br_tensor *y)
 {
-    br__for_each(3, (const br_tensor *[]){ to, to, y }, br__kernels_of(y->dtype)->add, NULL);
+    br__pointwise(BR_POINTWISE(add), 3, (const br_tensor *[]){ to, to, y }, NULL);
 }
 
 /* Adds y to a window that may contain an element more than once. Elements of the window that share

@@ -1,4 +1,5 @@
 /* tests/tensor/test_tensor.c - creating and inspecting tensors, and the errors of both. */
+#include "backends/cpu/pointwise/for_each.h"
 #include "tensor/tensor_internal.h"
 #include "tests/support.h"
 

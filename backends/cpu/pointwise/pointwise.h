@@ -130,8 +130,8 @@ TERNARY_LOOP(lerp_loop, real, real_lerp(a, b, c))
 LOOP(ne_loop)
 {
     eq_loop(n, data, s, params);
-    br__kernels_of(BR_BOOL)->logical_not(n, (char *[]){ data[0], data[0] },
-                                         (int64_t[]){ s[0], s[0] }, NULL);
+    const br_loop invert = br__kernels_of(BR_BOOL)->pointwise[BR_POINTWISE(logical_not)];
+    invert(n, (char *[]){ data[0], data[0] }, (int64_t[]){ s[0], s[0] }, NULL);
 }
 
 LOOP(gt_loop)
@@ -191,6 +191,6 @@ LOOP(logsigmoid_loop)
 }
 
 /* A loop's entry in the table of variant.c. */
-#define LOOP_ENTRY(name, expression) .name = name##_loop,
+#define LOOP_ENTRY(name, expression) POINTWISE(name) = name##_loop,
 
 #endif

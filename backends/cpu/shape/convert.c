@@ -1,6 +1,6 @@
-/* tensor/convert.c - loops that convert elements from one dtype to another. Common conversions are
- * direct and vectorized; all others go through doubles. */
-#include "tensor/copy.h"
+/* backends/cpu/shape/convert.c - loops that convert elements from one dtype to another. Common
+ * conversions are direct and vectorized; all others go through doubles. */
+#include "backends/cpu/shape/copy.h"
 
 /* Converts one element at a time, with any strides. */
 #define CONVERT_LOOP(name, from, to)                                                     \

@@ -1,10 +1,10 @@
-/* tensor/strided.c - loops over strided operands with broadcasting.
+/* backends/cpu/pointwise/strided.c - loops over strided operands with broadcasting.
  *
  * The operands are broadcast to the output's shape. Dimensions that every operand can treat as one
  * are coalesced, so that the innermost loop, which does the work, is as long as possible. The outer
  * dimensions are iterated with an index per dimension. Large loops are split into pieces of a fixed
  * number of elements. */
-#include "tensor/tensor_internal.h"
+#include "backends/cpu/pointwise/for_each.h"
 
 #include <string.h>
 
@@ -108,17 +108,7 @@ static void run_task(void *context, int64_t i)
     run_rows(p, first, last, 0, p->sizes[0]);
 }
 
-int64_t br__piece_size(int64_t n, int64_t max_size, int64_t unit)
-{
-    int64_t part = max_size;
-    if (n > max_size) {
-        const int64_t pairs = (n - 1) / (2 * max_size) + 1;
-        part = (n - 1) / (2 * pairs) + 1;
-    }
-    return (part + unit - 1) & -unit;
-}
-
-void br__for_each_strided(int n_operands, const br_tensor *const *operands, br_loop loop,
+void br__run_strided_loop(int n_operands, const br_tensor *const *operands, br_loop loop,
                           const void *params, int64_t grain)
 {
     const br_tensor *out = operands[0];

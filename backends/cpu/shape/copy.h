@@ -1,8 +1,11 @@
-/* tensor/copy.h - the parts of br__copy(). */
-#ifndef BR_COPY_H
-#define BR_COPY_H
+/* backends/cpu/shape/copy.h - copies between operands with any strides and dtypes. */
+#ifndef BR_CPU_COPY_H
+#define BR_CPU_COPY_H
 
-#include "tensor/tensor_internal.h"
+#include "backends/cpu/pointwise/for_each.h"
+
+/* Copies src, which broadcasts to dst, into dst and converts the dtype. */
+void br__cpu_copy(const br_tensor *dst, const br_tensor *src);
 
 /* Returns a loop for br__for_each() that converts between two different dtypes. Its params are
  * these dtypes: br_dtype[2], `to` first. */

@@ -1,5 +1,7 @@
-/* tensor/iterate.c - loops over operands, with a fast path for small operations. */
-#include "tensor/tensor_internal.h"
+/* backends/cpu/pointwise/for_each.c - loops over operands, with a fast path for small operations.
+ */
+#include "backends/cpu/pointwise/for_each.h"
+#include "backends/cpu/kernels.h"
 
 /* Runs the loop in one call. Returns false, and does nothing, unless there are few elements and
  * each operand is contiguous and has as many elements as the output, or a single one. */
@@ -20,11 +22,26 @@ static bool run_simple(int n, const br_tensor *const *operands, br_loop loop, co
     return true;
 }
 
+void br__run_loop(int n_operands, const br_tensor *const *operands, br_loop loop,
+                  const void *params)
+{
+    if (operands[0]->numel > 0 && !run_simple(n_operands, operands, loop, params))
+        br__run_strided_loop(n_operands, operands, loop, params, BR_GRAIN);
+}
+
 void br__for_each(int n_operands, const br_tensor *const *operands, br_loop loop,
                   const void *params)
 {
     if (BR_PROFILING)
         br__thread.events->traffic(n_operands, operands);
-    if (operands[0]->numel > 0 && !run_simple(n_operands, operands, loop, params))
-        br__for_each_strided(n_operands, operands, loop, params, BR_GRAIN);
+    br__run_loop(n_operands, operands, loop, params);
+}
+
+bool br__cpu_pointwise(br_pointwise kernel, int n, const br_tensor *const *operands,
+                       const void *params)
+{
+    const br_loop loop = br__kernels_of(operands[n - 1]->dtype)->pointwise[kernel];
+    if (loop)
+        br__run_loop(n, operands, loop, params);
+    return loop != NULL;
 }

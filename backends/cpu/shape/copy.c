@@ -1,5 +1,5 @@
-/* tensor/copy.c - copies between operands with any strides and dtypes. */
-#include "tensor/copy.h"
+/* backends/cpu/shape/copy.c - copies between operands with any strides and dtypes. */
+#include "backends/cpu/shape/copy.h"
 
 #include <string.h>
 
@@ -20,7 +20,7 @@ COPY_LOOP(copy_1, uint8_t)
 COPY_LOOP(copy_4, uint32_t)
 COPY_LOOP(copy_8, uint64_t)
 
-void br__copy(const br_tensor *dst, const br_tensor *src)
+void br__cpu_copy(const br_tensor *dst, const br_tensor *src)
 {
     if (!(dst->contiguous && src->contiguous) && br__copy_tiles(dst, src))
         return;

@@ -1,0 +1,17 @@
+/* backends/cpu/cpu.c - the table of the CPU backend. */
+#include "backends/backend.h"
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/pointwise/for_each.h"
+#include "backends/cpu/shape/copy.h"
+
+static bool has_pointwise(br_pointwise kernel, br_dtype dtype)
+{
+    return br__kernels_of(dtype)->pointwise[kernel] != NULL;
+}
+
+const br_backend br__cpu_backend = {
+    .name = "cpu",
+    .has_pointwise = has_pointwise,
+    .pointwise = br__cpu_pointwise,
+    .copy = br__cpu_copy,
+};

@@ -1,0 +1,123 @@
+/* backends/pointwise.h - the list of pointwise kernels. */
+#ifndef BR_POINTWISE_H
+#define BR_POINTWISE_H
+
+/* ---- Kernels by formula ---------------------------------------------------------------------- */
+
+/* One line per kernel: its name, and an element of its result in terms of the operand x, or of a
+ * and b. The lists generate the enum below, and the loops and tables of the CPU.
+ * Results have the type of the operands, or bool for COMPARE. PARAM(i) is parameter i of the loop,
+ * a double, converted to the operands' type; the i64 clamp instead takes int64_t parameters. */
+/* clang-format off */
+
+/* Kernels that the compiler vectorizes. ARITHMETIC also has loops for a scalar operand. In
+ * relu_grad, a is dy and b is the output. */
+#define BR_PLAIN_KERNELS(UNARY, BINARY, ARITHMETIC, COMPARE)        \
+    UNARY(copy, x)                                                  \
+    UNARY(neg, -x)                                                  \
+    UNARY(abs, x < 0 ? -x : x + 0)                                  \
+    UNARY(relu, x < 0 ? 0 : x)                                      \
+    UNARY(reciprocal, 1 / x)                                        \
+    UNARY(square, x *x)                                             \
+    ARITHMETIC(add, a + b)                                          \
+    ARITHMETIC(sub, a - b)                                          \
+    ARITHMETIC(mul, a * b)                                          \
+    ARITHMETIC(div, a / b)                                          \
+    BINARY(relu_grad, b <= 0 ? 0 : a)                               \
+    COMPARE(eq, a == b)                                             \
+    COMPARE(lt, a < b)                                              \
+    COMPARE(le, a <= b)
+
+/* For f32 these use our own functions and process whole vectors only. For f64 they call libm for
+ * each element. In a gradient, a is dy; b is the output for tanh and sigmoid, and x for the others.
+ */
+#define BR_WHOLE_KERNELS(UNARY, BINARY)                                  \
+    UNARY(floor, real_floor(x))                                          \
+    UNARY(ceil, real_ceil(x))                                            \
+    UNARY(round, real_round(x))                                          \
+    UNARY(trunc, REAL(trunc)(x))                                         \
+    UNARY(sign, (real)((x > 0) - (x < 0)))                               \
+    UNARY(rsqrt, 1 / real_sqrt(x))                                       \
+    UNARY(clamp, real_minimum(real_maximum(x, PARAM(0)), PARAM(1)))      \
+    UNARY(leaky_relu, x > 0 ? x : x * PARAM(0))                          \
+    UNARY(softsign, x / (1 + REAL(fabs)(x)))                             \
+    UNARY(erf, real_erf(x))                                              \
+    UNARY(tanh, real_tanh(x))                                            \
+    UNARY(sigmoid, real_sigmoid(x))                                      \
+    UNARY(gelu_erf, gelu_erf(x))                                         \
+    UNARY(gelu_tanh, gelu_tanh(x))                                       \
+    UNARY(silu, silu(x))                                                 \
+    UNARY(elu, elu(x, PARAM(0)))                                         \
+    UNARY(softplus, softplus(x, PARAM(0), PARAM(1)))                     \
+    BINARY(maximum, real_maximum(a, b))                                  \
+    BINARY(minimum, real_minimum(a, b))                                  \
+    BINARY(clamp_grad, inside(b, PARAM(0), PARAM(1)) ? a : 0)            \
+    BINARY(hardtanh_grad, b <= PARAM(0) || b >= PARAM(1) ? 0 : a)        \
+    BINARY(leaky_relu_grad, b > 0 ? a : a * PARAM(0))                    \
+    BINARY(tanh_grad, a * (1 - b * b))                                   \
+    BINARY(sigmoid_grad, a * (1 - b) * b)                                \
+    BINARY(gelu_erf_grad, a * gelu_erf_slope(b))                         \
+    BINARY(gelu_tanh_grad, a * gelu_tanh_slope(b))                       \
+    BINARY(silu_grad, a * silu_slope(b))                                 \
+    BINARY(elu_grad, a * elu_slope(b, PARAM(0)))                         \
+    BINARY(softplus_grad, a * softplus_slope(b, PARAM(0), PARAM(1)))
+
+/* These call libm for both types. */
+#define BR_LIBM_KERNELS(UNARY, BINARY)            \
+    UNARY(sin, real_sin(x))                       \
+    UNARY(cos, real_cos(x))                       \
+    UNARY(exp2, REAL(exp2)(x))                    \
+    UNARY(expm1, REAL(expm1)(x))                  \
+    UNARY(log2, REAL(log2)(x))                    \
+    UNARY(log10, REAL(log10)(x))                  \
+    UNARY(log1p, REAL(log1p)(x))                  \
+    UNARY(tan, REAL(tan)(x))                      \
+    UNARY(asin, REAL(asin)(x))                    \
+    UNARY(acos, REAL(acos)(x))                    \
+    UNARY(atan, REAL(atan)(x))                    \
+    UNARY(sinh, REAL(sinh)(x))                    \
+    UNARY(cosh, REAL(cosh)(x))                    \
+    UNARY(asinh, REAL(asinh)(x))                  \
+    UNARY(acosh, REAL(acosh)(x))                  \
+    UNARY(atanh, REAL(atanh)(x))                  \
+    UNARY(erfc, REAL(erfc)(x))                    \
+    BINARY(atan2, REAL(atan2)(a, b))              \
+    BINARY(hypot, REAL(hypot)(a, b))              \
+    BINARY(fmod, REAL(fmod)(a, b))                \
+    BINARY(remainder, real_remainder(a, b))       \
+    BINARY(floor_divide, real_floor_divide(a, b)) \
+    BINARY(trunc_divide, REAL(trunc)(a / b))      \
+    BINARY(logaddexp, logaddexp(a, b))            \
+    BINARY(xlogy, a == 0 && b == b ? 0 : a * REAL(log)(b))
+
+#define BR_POINTWISE_KERNELS(UNARY, BINARY, COMPARE) \
+    BR_PLAIN_KERNELS(UNARY, BINARY, BINARY, COMPARE) \
+    BR_WHOLE_KERNELS(UNARY, BINARY)                 \
+    BR_LIBM_KERNELS(UNARY, BINARY)
+/* clang-format on */
+
+/* ---- Kernels with loops of their own --------------------------------------------------------- */
+
+/* In this order: a != b, a > b, a >= b; |a - b| <= atol + rtol |b|, with the parameters rtol and
+ * atol; log(sigmoid(x)), x tanh(softplus(x)); exp(x), log(x), a^b, sqrt(x); condition ? a : b, with
+ * a bool condition; start + weight (end - start); and logic of bool operands. */
+/* clang-format off */
+#define BR_OTHER_KERNELS(KERNEL)                                             \
+    KERNEL(ne) KERNEL(gt) KERNEL(ge) KERNEL(close)                           \
+    KERNEL(logsigmoid) KERNEL(mish)                                          \
+    KERNEL(exp) KERNEL(log) KERNEL(pow) KERNEL(sqrt)                         \
+    KERNEL(where) KERNEL(lerp)                                               \
+    KERNEL(logical_and) KERNEL(logical_or) KERNEL(logical_xor) KERNEL(logical_not)
+/* clang-format on */
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+#define BR_POINTWISE(name)  BR_POINTWISE_##name
+#define BR_ENTRY(name, ...) BR_POINTWISE(name),
+typedef enum br_pointwise {
+    BR_POINTWISE_KERNELS(BR_ENTRY, BR_ENTRY, BR_ENTRY) BR_OTHER_KERNELS(BR_ENTRY)
+        BR_POINTWISES /* their number */
+} br_pointwise;
+#undef BR_ENTRY
+
+#endif
