@@ -1,6 +1,16 @@
 /* backends/backend.c - calls the backend of an operand. */
 #include "tensor/tensor_internal.h"
 
+#include <string.h>
+
+const br_backend *br__backend_for(const char *op, const br_tensor *t, size_t entry)
+{
+    const br_backend *backend = br__backend_of(t);
+    void (*function)(void);
+    memcpy(&function, (const char *)backend + entry, sizeof function);
+    return function ? backend : br_fail(BR_ERROR_STATE, op, "has no kernel on %s", backend->name);
+}
+
 bool br__pointwise(br_pointwise kernel, int n, const br_tensor *const *operands, const void *params)
 {
     if (BR_PROFILING)
@@ -11,4 +21,11 @@ bool br__pointwise(br_pointwise kernel, int n, const br_tensor *const *operands,
 void br__copy(const br_tensor *dst, const br_tensor *src)
 {
     br__backend_of(dst)->copy(dst, src);
+}
+
+bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer)
+{
+    const br_backend *backend = BR_BACKEND(op, x, reduce);
+    BR_TRAFFIC(x, reducer->values, reducer->indices);
+    return backend && backend->reduce(op, x, dims, reducer);
 }

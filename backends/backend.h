@@ -9,8 +9,10 @@
 #define BR_BACKEND_H
 
 #include "backends/pointwise.h"
+#include "backends/reduce.h"
 
 #include <brasa/tensor.h>
+#include <stddef.h>
 
 /* What a device can do. An entry that is NULL means "not on this device". */
 typedef struct br_backend {
@@ -26,6 +28,22 @@ typedef struct br_backend {
     /* Copies src, which broadcasts to dst, into dst and converts the dtype. Reports to the profile.
      */
     void (*copy)(const br_tensor *dst, const br_tensor *src);
+
+    /* Reduces x over the dimensions whose bits are set in `dims`. Indices are positions among the
+     * reduced elements, in memory order, which is row-major order if x is contiguous. Returns false
+     * with an error if memory runs out. */
+    bool (*reduce)(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer);
+    /* Computes y from x, both contiguous, of the same shape and dtype, and not empty. Floats are
+     * accumulated in double; integers wrap around. */
+    void (*scan)(const br_tensor *y, const br_tensor *x, const br_scan_work *work);
+    /* Writes to `indices`, i64 and contiguous, the order of a contiguous x along a dimension. Its
+     * size along this dimension is `count`. Returns false with an error if memory runs out. */
+    bool (*sort)(const char *op, const br_tensor *indices, const br_tensor *x,
+                 const br_order *order);
+    /* Writes to `order`, i64 [n], the lexicographic order of the rows of [n, width], which is
+     * contiguous and not empty. The sort is stable. Returns false with an error if memory runs out.
+     */
+    bool (*sort_rows)(const char *op, const br_tensor *order, const br_tensor *rows);
 } br_backend;
 
 /* The host's processor and memory. */
@@ -33,10 +51,16 @@ extern const br_backend br__cpu_backend;
 
 /* ---- Work ------------------------------------------------------------------------------------ */
 
-/* These call the backend of operand 0 or of dst. */
+/* Returns the backend that has t's memory if it has the entry. Otherwise fails with a message that
+ * names the operation and the device, and returns NULL. */
+#define BR_BACKEND(op, t, entry) br__backend_for(op, t, offsetof(br_backend, entry))
+const br_backend *br__backend_for(const char *op, const br_tensor *t, size_t entry);
+
+/* These call the backend of operand 0, of dst or of x. */
 
 bool br__pointwise(br_pointwise kernel, int n, const br_tensor *const *operands,
                    const void *params);
 void br__copy(const br_tensor *dst, const br_tensor *src);
+bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer);
 
 #endif

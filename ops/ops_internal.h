@@ -91,23 +91,6 @@ br_tensor *br__composed(br_scope *scope, br_tensor *y);
 bool br__mm_into(br_tensor *out, const br_tensor *a, const br_tensor *b, const br_tensor *bias,
                  bool accumulate);
 
-/* ---- Reductions ------------------------------------------------------------------------------ */
-
-#define BR_FOLD(name) offsetof(br_kernels, name)
-
-typedef struct br_reducer {
-    br_pointwise kernel;
-    double start;   /* 0, 1, -INFINITY or INFINITY; integers use their smallest or largest value for
-                       infinities */
-    double divisor; /* floating-point results are divided by this */
-    br_tensor *values, *indices; /* outputs, or NULL; contiguous, with the kept dimensions only */
-} br_reducer;
-
-/* Reduces x over the dimensions whose bits are set in `dims`. Indices are positions among the
- * reduced elements, in memory order, which is row-major order if x is contiguous. Returns false
- * with an error if memory runs out. */
-bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer);
-
 /* ---- Gradients shared with the in-place variants --------------------------------------------- */
 
 void br__add_backward(br_node *node, br_tensor *dy, br_tensor **dx);

@@ -2,6 +2,7 @@
 #include "backends/backend.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pointwise/for_each.h"
+#include "backends/cpu/reduce/reduce_internal.h"
 #include "backends/cpu/shape/copy.h"
 
 static bool has_pointwise(br_pointwise kernel, br_dtype dtype)
@@ -14,4 +15,8 @@ const br_backend br__cpu_backend = {
     .has_pointwise = has_pointwise,
     .pointwise = br__cpu_pointwise,
     .copy = br__cpu_copy,
+    .reduce = br__cpu_reduce,
+    .scan = br__cpu_scan,
+    .sort = br__cpu_sort,
+    .sort_rows = br__cpu_sort_rows,
 };

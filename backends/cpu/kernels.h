@@ -13,6 +13,7 @@
 
 #include "backends/cpu/gemm/gemm_precision.h"
 #include "backends/pointwise.h"
+#include "backends/reduce.h"
 #include "tensor/dtype.h"
 #include "tensor/loop.h"
 
@@ -284,11 +285,7 @@ typedef struct br_kernels {
 
     br_loop pointwise[BR_POINTWISES]; /* NULL: not defined for the type */
 
-    br_reduce sum;         /* initial value 0 */
-    br_reduce max;         /* initial value -inf or INT64_MIN; NaN counts as largest */
-    br_reduce argmax;      /* the same, with the first row of the maximum in index */
-    br_reduce min, argmin; /* the same, initial value inf or INT64_MAX; NaN counts as smallest */
-    br_reduce prod;        /* initial value 1 */
+    br_reduce reduce[BR_FOLDS]; /* infinite initial values are INT64_MIN and INT64_MAX in i64 */
     br_store_results store_results;
 
     /* n contiguous elements. Buffers that an option does not need are NULL: buffer without

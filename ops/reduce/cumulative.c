@@ -1,6 +1,5 @@
 /* ops/reduce/cumulative.c - cumulative sums and products along a dimension, and prod, whose
  * gradient is computed from cumulative products. */
-#include "backends/cpu/reduce/scan.h"
 #include "ops/reduce/reduce_internal.h"
 #include "ops/scaling.h"
 
@@ -8,78 +7,23 @@
 
 /* ---- Scans along a dimension ----------------------------------------------------------------- */
 
-typedef struct scan_params {
-    int64_t dim;
-    bool reverse;
-} scan_params;
-
-/* A contiguous tensor viewed as [before, n, after] around the dimension, processed in tiles of
- * contiguous columns. */
-typedef struct job {
-    br_scan_kernel kernel;
-    int64_t before, n, after, tiles, units_per_task;
-    int64_t size;
-    bool reverse;
-    const char *x;
-    char *y;
-} job;
-
-static void run_task(void *context, int64_t task)
+/* Bools are converted to i64. The gradient of a product needs the input and the output. */
+static br_tensor *scan(const br_op *op, br_tensor *x, const br_scan_work *c)
 {
-    const job *j = context;
-    int64_t first = task * j->units_per_task, last = first + j->units_per_task;
-    for (int64_t unit = first; unit < last && unit < j->before * j->tiles; unit++) {
-        int64_t column = unit % j->tiles * BR_SCAN_TILE, rest = j->after - column;
-        int64_t offset = (unit / j->tiles * j->n * j->after + column) * j->size;
-        j->kernel(&(br_scan){ .n = j->n,
-                              .columns = rest < BR_SCAN_TILE ? rest : BR_SCAN_TILE,
-                              .step = j->after,
-                              .reverse = j->reverse,
-                              .x = j->x + offset,
-                              .y = j->y + offset });
-    }
-}
-
-static void run(const br_tensor *y, const br_tensor *x, br_scan_kernel kernel, const scan_params *c)
-{
-    job j = { .kernel = kernel,
-              .before = 1,
-              .n = 1,
-              .after = 1,
-              .size = (int64_t)br_dtype_size(x->dtype),
-              .reverse = c->reverse,
-              .x = x->data,
-              .y = y->data };
-    for (int i = 0; i < x->ndim; i++)
-        *(i < c->dim ? &j.before : i == c->dim ? &j.n : &j.after) *= x->sizes[i];
-    j.tiles = (j.after + BR_SCAN_TILE - 1) / BR_SCAN_TILE;
-    int64_t columns = j.after < BR_SCAN_TILE ? j.after : BR_SCAN_TILE;
-    j.units_per_task = BR_GRAIN / (j.n * columns) + 1;
-    BR_TRAFFIC(y, x);
-    br__parallel((j.before * j.tiles + j.units_per_task - 1) / j.units_per_task, run_task, &j);
-}
-
-/* A kind of scan, with a kernel for each dtype; bools are converted to i64. */
-typedef struct kind {
-    br_op op;
-    const br_scan_kernel *kernels; /* by dtype */
-    bool saves;                    /* the gradient needs the input and the output */
-} kind;
-
-static br_tensor *scan(const kind *k, br_tensor *x, const scan_params *c)
-{
-    BR_OP(k->op.name);
-    if (!x)
+    BR_OP(op->name);
+    const br_backend *backend = x ? BR_BACKEND(op->name, x, scan) : NULL;
+    if (!backend)
         return NULL;
     br_scope *scope = br_no_grad_begin();
     br_tensor *dense = br_contiguous(br_to(x, br__sum_dtype(x->dtype)));
-    br_tensor *y = dense ? br__new_like(k->op.name, dense, dense->dtype) : NULL;
+    br_tensor *y = dense ? br__new_like(op->name, dense, dense->dtype) : NULL;
+    BR_TRAFFIC(y, dense);
     if (y && y->numel > 0)
-        run(y, dense, k->kernels[y->dtype], c);
+        backend->scan(y, dense, c);
     br_scope_return(scope, y);
     br_scope_end(scope);
-    br_node *node = br_record(&k->op, y, BR_INPUTS(x), c, sizeof *c);
-    if (k->saves) {
+    br_node *node = br_record(op, y, BR_INPUTS(x), c, sizeof *c);
+    if (c->product) {
         br_save(node, 0, x);
         br_save(node, 1, y);
     }
@@ -93,14 +37,14 @@ static br_tensor *cumsum(br_tensor *x, int64_t dim, bool reverse);
 /* Each element contributes to all later sums. */
 static void cumsum_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    const scan_params *c = br_params(node);
+    const br_scan_work *c = br_params(node);
     dx[0] = cumsum(dy, c->dim, !c->reverse);
 }
 
 static br_tensor *cumsum(br_tensor *x, int64_t dim, bool reverse)
 {
-    static const kind k = { { "cumsum", cumsum_backward, false }, br__cumsum, false };
-    return scan(&k, x, &(scan_params){ dim, reverse });
+    static const br_op op = { "cumsum", cumsum_backward, false };
+    return scan(&op, x, &(br_scan_work){ .dim = (int)dim, .reverse = reverse });
 }
 
 br_tensor *br_cumsum(br_tensor *x, int64_t dim)
@@ -125,7 +69,7 @@ static bool has_zero(br_tensor *x)
 /* The gradient of cumprod without division, which is also correct for zeros. For every element k it
  * computes the cumulative products with 1 in place of x_k, and sums dy times those from k on. This
  * takes as much memory as x times the size of the dimension. */
-static br_tensor *products_excluding(br_tensor *x, br_tensor *dy, const scan_params *c)
+static br_tensor *products_excluding(br_tensor *x, br_tensor *dy, const br_scan_work *c)
 {
     int64_t shape[3] = { 1, 1, 1 }, n = br_size(x, c->dim);
     for (int i = 0; i < br_ndim(x); i++)
@@ -143,7 +87,7 @@ static br_tensor *products_excluding(br_tensor *x, br_tensor *dy, const scan_par
 
 /* Returns (sum over i >= k of dy_i y_i) / x_k for each k. The products y are computed if they are
  * NULL. */
-static br_tensor *quotients(br_tensor *x, br_tensor *y, br_tensor *dy, const scan_params *c)
+static br_tensor *quotients(br_tensor *x, br_tensor *y, br_tensor *dy, const br_scan_work *c)
 {
     if (!y)
         y = cumprod(x, c->dim, c->reverse);
@@ -152,7 +96,7 @@ static br_tensor *quotients(br_tensor *x, br_tensor *y, br_tensor *dy, const sca
 
 static void cumprod_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    const scan_params *c = br_params(node);
+    const br_scan_work *c = br_params(node);
     br_tensor *x = br_saved(node, 0), *y = br_saved(node, 1);
     if (br_failed())
         return;
@@ -169,8 +113,8 @@ static void cumprod_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static br_tensor *cumprod(br_tensor *x, int64_t dim, bool reverse)
 {
-    static const kind k = { { "cumprod", cumprod_backward, false }, br__cumprod, true };
-    return scan(&k, x, &(scan_params){ dim, reverse });
+    static const br_op op = { "cumprod", cumprod_backward, false };
+    return scan(&op, x, &(br_scan_work){ .dim = (int)dim, .reverse = reverse, .product = true });
 }
 
 br_tensor *br_cumprod(br_tensor *x, int64_t dim)

@@ -8,7 +8,7 @@
 /* max or min: its kernels, and their initial value. */
 typedef struct extreme {
     const char *name, *arg_name;
-    size_t kernel, arg_kernel;
+    br_fold_kind kind, arg_kind;
     double start;
 } extreme;
 
@@ -46,7 +46,7 @@ static br_tensor *extreme_of(const extreme *e, const br_op *op, br_tensor *x)
     unsigned bits = (1u << x->ndim) - 1;
     br_tensor *y =
         has_elements(e->name, x, bits) ? br__reduced(e->name, x, bits, false, x->dtype) : NULL;
-    br_reducer fold = { e->kernel, e->start, 1, y, NULL };
+    br_reducer fold = { e->kind, e->start, 1, y, NULL };
     if (!y || !br__reduce(e->name, x, bits, &fold))
         return NULL;
     br_node *node = br_record(op, y, BR_INPUTS(x), NULL, 0);
@@ -98,7 +98,7 @@ static br_tensor *positions(const extreme *e, const char *op, const br_tensor *x
                             bool keepdim, br_tensor *y)
 {
     br_tensor *index = br__reduced(op, x, bits, keepdim, BR_I64);
-    br_reducer fold = { e->arg_kernel, e->start, 1, y, index };
+    br_reducer fold = { e->arg_kind, e->start, 1, y, index };
     return index && br__reduce(op, x, bits, &fold) ? index : NULL;
 }
 

@@ -95,7 +95,7 @@ static br_tensor *spread(const br_node *node, br_tensor *dy, unsigned bits)
 static br_tensor *sum_into(const char *op, br_tensor *y, const br_tensor *x, unsigned bits,
                            double divisor)
 {
-    br_reducer sum = { .kernel = BR_FOLD(sum), .divisor = divisor, .values = y };
+    br_reducer sum = { .kind = BR_FOLD(sum), .divisor = divisor, .values = y };
     return y && br__reduce(op, x, bits, &sum) ? y : NULL;
 }
 

@@ -1,18 +1,31 @@
 /* backends/cpu/reduce/scan.c - cumulative sums and products.
  *
- * y[i] = x[0] + ... + x[i], or from the last element down if `reverse` is set. Up to BR_SCAN_TILE
+ * y[i] = x[0] + ... + x[i], or from the last element down if `reverse` is set. Up to TILE
  * columns advance together, row by row, so that memory is read in order even if a column's elements
  * are far apart; their running totals stay in the L1 cache. The totals of floats are doubles, and
  * each y is a rounded total. Additions are in the order of the elements, so the results do not
  * depend on the number of threads. Integers wrap around. */
-#include "backends/cpu/reduce/scan.h"
+#include "backends/cpu/reduce/reduce_internal.h"
+
+/* ---- Kernels --------------------------------------------------------------------------------- */
+
+enum { TILE = 64 };
+
+/* Element i of column j is at [i * step + j]; there are at most TILE columns. Floats are
+ * accumulated in double; integers wrap around. */
+typedef struct block {
+    int64_t n, columns, step;
+    bool reverse; /* from the last to the first */
+    const void *x;
+    void *y;
+} block;
 
 /* Defines the kernel `name` for an element type and an operator, which is why it is a macro.
  * `wide` is the type of the running totals. */
 #define SCAN(name, type, wide, start, operator)                     \
-    static void name(const br_scan *w)                              \
+    static void name(const block *w)                                \
     {                                                               \
-        wide running[BR_SCAN_TILE];                                 \
+        wide running[TILE];                                         \
         for (int64_t j = 0; j < w->columns; j++)                    \
             running[j] = start;                                     \
         for (int64_t i = 0; i < w->n; i++) {                        \
@@ -33,9 +46,58 @@ SCAN(cumprod_f32, float, double, 1, *)
 SCAN(cumprod_f64, double, double, 1, *)
 SCAN(cumprod_i64, int64_t, uint64_t, 1, *)
 
-const br_scan_kernel br__cumsum[BR_DTYPES] = {
+typedef void (*kernel)(const block *w);
+
+static const kernel cumsums[BR_DTYPES] = {
     [BR_F32] = cumsum_f32, [BR_F64] = cumsum_f64, [BR_I64] = cumsum_i64
 };
-const br_scan_kernel br__cumprod[BR_DTYPES] = {
+static const kernel cumprods[BR_DTYPES] = {
     [BR_F32] = cumprod_f32, [BR_F64] = cumprod_f64, [BR_I64] = cumprod_i64
 };
+
+/* ---- Tasks ----------------------------------------------------------------------------------- */
+
+/* A contiguous tensor viewed as [before, n, after] around the dimension, processed in tiles of
+ * contiguous columns. */
+typedef struct job {
+    kernel kernel;
+    int64_t before, n, after, tiles, units_per_task;
+    int64_t size;
+    bool reverse;
+    const char *x;
+    char *y;
+} job;
+
+static void run_task(void *context, int64_t task)
+{
+    const job *j = context;
+    int64_t first = task * j->units_per_task, last = first + j->units_per_task;
+    for (int64_t unit = first; unit < last && unit < j->before * j->tiles; unit++) {
+        int64_t column = unit % j->tiles * TILE, rest = j->after - column;
+        int64_t offset = (unit / j->tiles * j->n * j->after + column) * j->size;
+        j->kernel(&(block){ .n = j->n,
+                            .columns = rest < TILE ? rest : TILE,
+                            .step = j->after,
+                            .reverse = j->reverse,
+                            .x = j->x + offset,
+                            .y = j->y + offset });
+    }
+}
+
+void br__cpu_scan(const br_tensor *y, const br_tensor *x, const br_scan_work *work)
+{
+    job j = { .kernel = (work->product ? cumprods : cumsums)[x->dtype],
+              .before = 1,
+              .n = 1,
+              .after = 1,
+              .size = (int64_t)br__dtype_size(x->dtype),
+              .reverse = work->reverse,
+              .x = x->data,
+              .y = y->data };
+    for (int i = 0; i < x->ndim; i++)
+        *(i < work->dim ? &j.before : i == work->dim ? &j.n : &j.after) *= x->sizes[i];
+    j.tiles = (j.after + TILE - 1) / TILE;
+    int64_t columns = j.after < TILE ? j.after : TILE;
+    j.units_per_task = BR_GRAIN / (j.n * columns) + 1;
+    br__parallel((j.before * j.tiles + j.units_per_task - 1) / j.units_per_task, run_task, &j);
+}

@@ -1,4 +1,4 @@
-/* ops/reduce/engine.c - the implementation of reductions (sum, mean, max, ...) over any dimensions.
+/* backends/cpu/reduce/tiles.c - reductions (sum, mean, max, ...) over any dimensions.
  *
  * The kept dimensions of x are processed in tiles of columns; the rows along the reduced dimensions
  * are folded into a tile's accumulators. Both groups of dimensions are sorted by stride and merged
@@ -6,7 +6,8 @@
  * split into pieces, which are reduced separately and then merged. Tiles and pieces depend only on
  * x's shape and strides, so the results do not depend on the number of threads. */
 #include "backends/cpu/hints.h"
-#include "ops/ops_internal.h"
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/reduce/reduce_internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -253,11 +254,6 @@ static bool run_in_pieces(const char *op, plan *p)
     return true;
 }
 
-static br_reduce kernel_of(const br_kernels *table, size_t kernel)
-{
-    return *(const br_reduce *)(const void *)((const char *)table + kernel);
-}
-
 /* Reduces all elements of a small contiguous tensor, which needs no plan. */
 static void fold_all(const br_tensor *x, br_reduce kernel, br_accumulator start,
                      const br_reducer *reducer)
@@ -276,11 +272,10 @@ static void fold_all(const br_tensor *x, br_reduce kernel, br_accumulator start,
         *(int64_t *)(void *)reducer->indices->data = index;
 }
 
-bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer)
+bool br__cpu_reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer)
 {
-    BR_TRAFFIC(x, reducer->values, reducer->indices);
     bool floating = br_is_floating(x);
-    br_reduce kernel = kernel_of(br__kernels_of(x->dtype), reducer->kernel);
+    br_reduce kernel = br__kernels_of(x->dtype)->reduce[reducer->kind];
     br_accumulator start = { .f = reducer->start };
     if (!floating)
         start.i = isinf(reducer->start) ? (reducer->start < 0 ? INT64_MIN : INT64_MAX)
@@ -291,7 +286,7 @@ bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_redu
     }
     plan p = { .x = x, .reducer = reducer, .kernel = kernel, .start = start };
     p.streamed = x->numel * (int64_t)br__dtype_size(x->dtype) >= BR_STREAMING_BYTES;
-    p.merge = kernel_of(br__kernels_of(floating ? BR_F64 : BR_I64), reducer->kernel);
+    p.merge = br__kernels_of(floating ? BR_F64 : BR_I64)->reduce[reducer->kind];
     split_dims(&p, dims);
     if (p.kept.count == 0)
         return true;

@@ -1,0 +1,13 @@
+/* backends/cpu/reduce/reduce_internal.h - the backend's entries for work along dimensions. */
+#ifndef BR_CPU_REDUCE_INTERNAL_H
+#define BR_CPU_REDUCE_INTERNAL_H
+
+#include "tensor/tensor_internal.h"
+
+bool br__cpu_reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer);
+void br__cpu_scan(const br_tensor *y, const br_tensor *x, const br_scan_work *work);
+bool br__cpu_sort(const char *op, const br_tensor *indices, const br_tensor *x,
+                  const br_order *order);
+bool br__cpu_sort_rows(const char *op, const br_tensor *order, const br_tensor *rows);
+
+#endif
