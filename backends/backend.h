@@ -8,6 +8,7 @@
 #ifndef BR_BACKEND_H
 #define BR_BACKEND_H
 
+#include "backends/norm.h"
 #include "backends/pointwise.h"
 #include "backends/reduce.h"
 
@@ -44,6 +45,16 @@ typedef struct br_backend {
      * contiguous and not empty. The sort is stable. Returns false with an error if memory runs out.
      */
     bool (*sort_rows)(const char *op, const br_tensor *order, const br_tensor *rows);
+
+    /* Softmax, or log softmax, along a dimension, and their gradients from the result y. All
+     * tensors are contiguous, of one shape, and not empty. A 0-d tensor is one element. */
+    void (*softmax)(const br_tensor *y, const br_tensor *x, int64_t dim, bool log_of);
+    void (*softmax_grad)(const br_tensor *dx, const br_tensor *y, const br_tensor *dy, int64_t dim,
+                         bool log_of);
+    /* y is not empty. */
+    void (*layer_norm)(const br_layer_norm_tensors *work);
+    /* Returns false with an error if memory runs out. */
+    bool (*layer_norm_grad)(const char *op, const br_layer_norm_tensors *work);
 } br_backend;
 
 /* The host's processor and memory. */

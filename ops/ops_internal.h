@@ -14,13 +14,6 @@
  * lists the supported dtypes, and returns false. */
 bool br__has_kernel(const char *op, const char *name, const br_tensor *t, br_pointwise kernel);
 
-/* Returns p advanced by `bytes`, to the part of an array that one task processes; NULL stays
- * NULL. */
-static inline void *br__offset_pointer(const void *p, int64_t bytes)
-{
-    return p ? (char *)(uintptr_t)p + bytes : NULL;
-}
-
 /* ---- Scalars as operands --------------------------------------------------------------------- */
 
 /* A 0-d tensor on the stack, for passing a scalar to a loop as an operand. */

@@ -26,5 +26,11 @@ enum { BR_PIECE_UNIT = 64 };
  * multiple of `unit`, a power of 2. Yields an even number of equal tasks, so that two threads, or a
  * few more, finish at the same time. */
 int64_t br__piece_size(int64_t n, int64_t max_size, int64_t unit);
+/* Returns p advanced by `bytes`, to the part of an array that one task processes; NULL stays
+ * NULL. */
+static inline void *br__offset_pointer(const void *p, int64_t bytes)
+{
+    return p ? (char *)(uintptr_t)p + bytes : NULL;
+}
 
 #endif

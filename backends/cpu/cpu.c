@@ -1,6 +1,7 @@
 /* backends/cpu/cpu.c - the table of the CPU backend. */
 #include "backends/backend.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/norm/norm_internal.h"
 #include "backends/cpu/pointwise/for_each.h"
 #include "backends/cpu/reduce/reduce_internal.h"
 #include "backends/cpu/shape/copy.h"
@@ -19,4 +20,8 @@ const br_backend br__cpu_backend = {
     .scan = br__cpu_scan,
     .sort = br__cpu_sort,
     .sort_rows = br__cpu_sort_rows,
+    .softmax = br__cpu_softmax,
+    .softmax_grad = br__cpu_softmax_grad,
+    .layer_norm = br__cpu_layer_norm,
+    .layer_norm_grad = br__cpu_layer_norm_grad,
 };

@@ -16,81 +16,35 @@ typedef struct settings {
     bool centred; /* subtract the mean: layer norm, not RMS norm */
 } settings;
 
-/* ---- Parallel loop over rows ----------------------------------------------------------------- */
-
-typedef struct job {
-    br_layer_norm_work all; /* pointers to the first row, or to the sums of the first task */
-    void (*kernel)(const br_layer_norm_work *work);
-    int64_t size, rows_per_task;
-} job;
-
-static void run_task(void *context, int64_t i)
-{
-    const job *j = context;
-    int64_t first = i * j->rows_per_task, rest = j->all.rows - first;
-    int64_t rows = first * j->all.n * j->size, row = first * j->size, sums = i * j->all.n * j->size;
-    br_layer_norm_work work = j->all;
-    work.rows = rest < j->rows_per_task ? rest : j->rows_per_task;
-    work.x = br__offset_pointer(work.x, rows);
-    work.dy = br__offset_pointer(work.dy, rows);
-    work.y = br__offset_pointer(work.y, rows);
-    work.dx = br__offset_pointer(work.dx, rows);
-    work.mean = br__offset_pointer(work.mean, row);
-    work.rstd = br__offset_pointer(work.rstd, row);
-    work.dweight = br__offset_pointer(work.dweight, sums);
-    work.dbias = br__offset_pointer(work.dbias, sums);
-    j->kernel(&work);
-}
-
-static int64_t task_count(const job *j)
-{
-    return (j->all.rows + j->rows_per_task - 1) / j->rows_per_task;
-}
-
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
-/* One pass over the rows computes dx and, for each task, partial sums of dweight and dbias, which
- * are then added in the order of the tasks. */
 static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    enum { MAX_TASKS = 64, MIN_ROWS = 16 };
+    static const char op[] = "layer_norm";
     br_tensor *x = br_contiguous(br_saved(node, X)), *weight = br_saved(node, WEIGHT);
     br_tensor *mean = br_saved(node, SAVED_MEAN), *rstd = br_saved(node, SAVED_RSTD);
     dy = br_contiguous(dy);
     if (weight)
         weight = br_contiguous(weight);
-    if (br_failed())
+    const br_backend *backend = br_failed() ? NULL : BR_BACKEND(op, x, layer_norm_grad);
+    if (!backend)
         return;
     const settings *s = br_params(node);
-    int64_t rows = rstd->numel, n = 1;
-    for (int i = x->ndim - s->ndims; i < x->ndim; i++)
-        n *= x->sizes[i];
-    job j = { .kernel = br__kernels_of(x->dtype)->layer_norm_grad,
-              .size = (int64_t)br_dtype_size(x->dtype),
-              .rows_per_task = rows / MAX_TASKS + 1 };
-    if (j.rows_per_task < MIN_ROWS)
-        j.rows_per_task = MIN_ROWS;
-    j.all = (br_layer_norm_work){ .n = n, .rows = rows };
-    int64_t sums[] = { task_count(&j), n };
-    br_tensor *dweight = br_needs_input_grad(node, WEIGHT) ? br_zeros(2, sums, x->dtype) : NULL;
-    br_tensor *dbias = br_needs_input_grad(node, BIAS) ? br_zeros(2, sums, x->dtype) : NULL;
-    br_tensor *dinput = br_needs_input_grad(node, X) ? br_empty_like(x) : NULL;
+    const int64_t *sizes = x->sizes + x->ndim - s->ndims;
+    for (int i = X; i <= BIAS; i++)
+        if (br_needs_input_grad(node, i))
+            dx[i] = i == X ? br_empty_like(x) : br__new(op, s->ndims, sizes, x->dtype);
     if (br_failed())
         return;
-    j.all.x = x->data, j.all.dy = dy->data, j.all.rstd = rstd->data;
-    j.all.mean = mean ? mean->data : NULL;
-    j.all.weight = weight ? weight->data : NULL;
-    j.all.dweight = dweight ? dweight->data : NULL;
-    j.all.dbias = dbias ? dbias->data : NULL;
-    j.all.dx = dinput ? dinput->data : NULL;
-    BR_TRAFFIC(x, dy, mean, rstd, weight, dinput, dweight, dbias);
-    br__parallel(task_count(&j), run_task, &j);
-    const int64_t *sizes = x->sizes + x->ndim - s->ndims;
-    dx[X] = dinput;
-    if (dweight)
-        dx[WEIGHT] = br_reshape(br_sum_dim(dweight, BR_DIMS(0), false), s->ndims, sizes);
-    if (dbias)
-        dx[BIAS] = br_reshape(br_sum_dim(dbias, BR_DIMS(0), false), s->ndims, sizes);
+    BR_TRAFFIC(x, dy, mean, rstd, weight, dx[X], dx[WEIGHT], dx[BIAS]);
+    backend->layer_norm_grad(op, &(br_layer_norm_tensors){ .x = x,
+                                                           .weight = weight,
+                                                           .mean = mean,
+                                                           .rstd = rstd,
+                                                           .dy = dy,
+                                                           .dx = dx[X],
+                                                           .dweight = dx[WEIGHT],
+                                                           .dbias = dx[BIAS] });
 }
 
 /* Computes the gradient by recorded operations. If squares of x could overflow, x is divided by a
@@ -168,30 +122,13 @@ static bool check(const char *op, const br_tensor *x, int ndims, const int64_t *
            check_affine(op, "bias", x, bias, ndims, sizes);
 }
 
-static void normalise(const br_tensor *y, const br_tensor *x, const br_tensor *weight,
-                      const br_tensor *bias, const br_tensor *mean, const br_tensor *rstd,
-                      double eps)
-{
-    job j = { .kernel = br__kernels_of(x->dtype)->layer_norm,
-              .size = (int64_t)br_dtype_size(x->dtype) };
-    j.all = (br_layer_norm_work){ .n = x->numel / rstd->numel,
-                                  .rows = rstd->numel,
-                                  .eps = eps,
-                                  .x = x->data,
-                                  .weight = weight ? weight->data : NULL,
-                                  .bias = bias ? bias->data : NULL,
-                                  .y = y->data,
-                                  .mean = mean ? mean->data : NULL,
-                                  .rstd = rstd->data };
-    j.rows_per_task = br__piece_size(j.all.rows, BR_GRAIN / j.all.n + 1, 1);
-    BR_TRAFFIC(y, x, weight, bias, mean, rstd);
-    br__parallel(task_count(&j), run_task, &j);
-}
-
 /* Computes the norm; the arguments have been checked. */
 static br_tensor *norm(const br_op *op, br_tensor *x, br_tensor *weight, br_tensor *bias,
                        const settings *s)
 {
+    const br_backend *backend = BR_BACKEND(op->name, x, layer_norm);
+    if (!backend)
+        return NULL;
     br_tensor *y = br__new(op->name, x->ndim, x->sizes, x->dtype);
     br_scope *scope = br_scope_begin();
     br_tensor *rstd = br__new(op->name, x->ndim - s->ndims, x->sizes, x->dtype);
@@ -199,8 +136,16 @@ static br_tensor *norm(const br_op *op, br_tensor *x, br_tensor *weight, br_tens
     br_scope *unrecorded = br_no_grad_begin();
     br_tensor *dense = br_contiguous(x), *dense_weight = weight ? br_contiguous(weight) : NULL;
     br_tensor *dense_bias = bias ? br_contiguous(bias) : NULL;
-    if (!br_failed() && y->numel > 0)
-        normalise(y, dense, dense_weight, dense_bias, mean, rstd, s->eps);
+    if (!br_failed() && y->numel > 0) {
+        BR_TRAFFIC(y, dense, dense_weight, dense_bias, mean, rstd);
+        backend->layer_norm(&(br_layer_norm_tensors){ .eps = s->eps,
+                                                      .x = dense,
+                                                      .weight = dense_weight,
+                                                      .bias = dense_bias,
+                                                      .y = y,
+                                                      .mean = mean,
+                                                      .rstd = rstd });
+    }
     br_scope_end(unrecorded);
     br_node *node = br_record(op, y, BR_INPUTS(x, weight, bias), s, sizeof *s);
     br_save(node, X, x);

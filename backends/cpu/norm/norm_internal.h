@@ -1,0 +1,13 @@
+/* backends/cpu/norm/norm_internal.h - the backend's entries for norms. */
+#ifndef BR_CPU_NORM_INTERNAL_H
+#define BR_CPU_NORM_INTERNAL_H
+
+#include "tensor/tensor_internal.h"
+
+void br__cpu_softmax(const br_tensor *y, const br_tensor *x, int64_t dim, bool log_of);
+void br__cpu_softmax_grad(const br_tensor *dx, const br_tensor *y, const br_tensor *dy, int64_t dim,
+                          bool log_of);
+void br__cpu_layer_norm(const br_layer_norm_tensors *work);
+bool br__cpu_layer_norm_grad(const char *op, const br_layer_norm_tensors *work);
+
+#endif
