@@ -27,6 +27,7 @@
     X(struct br_loader, loader, "a loader")                        \
     X(struct br_vocab, vocab, "a vocabulary")                      \
     X(struct br_tokenizer, tokenizer, "a tokenizer")               \
+    X(struct br_decode_stream, stream, "a decode stream")          \
     X(struct br_python_random, random, "a Python generator")       \
     X(struct br_safetensors, safetensors, "a safetensors file")    \
     X(struct br_auto_config, config, "a configuration")            \

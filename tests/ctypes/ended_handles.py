@@ -122,6 +122,7 @@ HANDLES = {
     "br_loader": pair(lambda br: br.br_loader_new(dataset(br), None), "br_loader_free"),
     "br_safetensors": pair(safetensors, "br_safetensors_close"),
     "br_tokenizer": pair(tokenizer, "br_tokenizer_free"),
+    "br_decode_stream": pair(lambda br: br.br_decode_stream_new(tokenizer(br), False, 0, None), "br_decode_stream_free"),
     "br_auto_config": pair(auto_config, "br_auto_config_free"),
     "br_profile": pair(lambda br: br.br_profile_begin(), "br_profile_free"),
     "br_recorder": pair(lambda br: br.br_recorder_begin(), "br_recorder_end"),
