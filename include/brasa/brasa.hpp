@@ -179,6 +179,10 @@ struct deleter {
     {
         br_auto_config_free(p);
     }
+    void operator()(br_generation_config *p) const noexcept
+    {
+        br_generation_config_free(p);
+    }
     void operator()(br_attention *p) const noexcept
     {
         br_attention_free(p);
