@@ -2,7 +2,6 @@
  * its mask token. */
 #include "cli/cli.h"
 #include "cli/pretrained.h"
-#include "tokenizers/tokenizer_internal.h"
 #include "train/scratch_bert.h"
 
 #include <inttypes.h>
@@ -61,7 +60,7 @@ static const char *name_of(names t, int64_t id)
 {
     if (t.words)
         return br_vocab_word(t.words, id);
-    return id < t.tokenizer->size ? t.tokenizer->tokens[id] : NULL;
+    return br_tokenizer_has_id(t.tokenizer, id) ? br_tokenizer_token(t.tokenizer, id) : NULL;
 }
 
 /* Prints the most likely tokens for mask number `mask`, given its logits [V]. */

@@ -1,10 +1,9 @@
 /* cli/generate.c - `brasa generate --model DIR PROMPT`: generates text with a GPT-2 or a T5. */
 #include "cli/cli.h"
-#include "cli/generation.h"
 #include "cli/pretrained.h"
-#include "tokenizers/tokenizer_internal.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,145 +45,101 @@ typedef struct request {
 
 /* ---- Showing --------------------------------------------------------------------------------- */
 
-/* The text that is printed while it is generated. A token's text depends on the tokens before it:
- * a word begins with a space except at the beginning of a text. So all tokens, the prompt's
- * included, are decoded together, and the text after the prompt's is printed. */
+/* The text that is printed while it is generated. */
 typedef struct shown {
-    const br_tokenizer *tokenizer;
+    br_decode_stream *stream;
     const char *prompt; /* printed before the first token */
+    int64_t start;      /* token before the first new one, whose text is printed; -1: none */
     bool begun;
-    int64_t n, capacity, *ids; /* all tokens so far */
-    char *text;                /* the decoded text that is printed already, or the prompt's */
-    size_t length;
 } shown;
 
-/* Adds a token to those that are decoded. As in transformers, an id without a token has no text: a
- * model may have more embeddings than the tokenizer has tokens, and an id may be unused. */
-static bool add_id(shown *s, int64_t id)
+/* Prints a text of the stream; NULL stands for an error. */
+static void print_text(const char *text, int64_t length)
 {
-    if (id >= br_tokenizer_size(s->tokenizer) || !s->tokenizer->tokens[id])
-        return true;
-    if (s->n == s->capacity) {
-        int64_t capacity = 2 * s->capacity + 64;
-        int64_t *ids = realloc(s->ids, (size_t)capacity * sizeof *ids);
-        if (!ids)
-            return br_fail(BR_ERROR_MEMORY, "generate", "cannot allocate memory for the tokens");
-        s->ids = ids;
-        s->capacity = capacity;
-    }
-    s->ids[s->n++] = id;
-    return true;
+    if (text)
+        fwrite(text, 1, (size_t)length, stdout);
+    fflush(stdout);
 }
 
-/* Returns the length of the text without any U+FFFD at its end, which represents a code point whose
- * bytes are not complete yet. */
-static size_t whole(const char *text, size_t n)
-{
-    static const char bad[] = "\xef\xbf\xbd";
-    size_t m = strlen(bad);
-    while (n >= m && memcmp(text + n - m, bad, m) == 0)
-        n -= m;
-    return n;
-}
-
-/* Returns the length of the text that is printed already. It is less than s->length if new tokens
- * have changed the end of that text: a byte that completes no code point also makes the bytes
- * before it U+FFFD. */
-static size_t common(const shown *s, const char *text, size_t n)
-{
-    size_t i = 0;
-    while (i < n && i < s->length && text[i] == s->text[i])
-        i++;
-    while (i < s->length && i > 0 && ((unsigned char)text[i] & 0xc0) == 0x80)
-        i--;
-    return i;
-}
-
-/* Returns the length of the text whose spaces later tokens cannot remove. If the tokenizer cleans
- * decoded text up, a token can complete a pattern such as " n't" or " ' ve", which begins up to
- * five bytes before it. */
-static size_t settled(const shown *s, const char *text, size_t n)
-{
-    enum { BEFORE = 5 };
-    for (size_t i = n > BEFORE ? n - BEFORE : 0; i < n && s->tokenizer->cleans_up; i++)
-        if (text[i] == ' ')
-            return i;
-    return n;
-}
-
-/* Prints the new text, except for an end of it that later tokens could change. At the `end` of the
- * generation, prints that too. */
-static void show(shown *s, bool end)
+static void show(shown *s, int64_t id)
 {
     int64_t length;
-    char *text = br_tokenizer_decode_text(s->tokenizer, s->n, s->ids, true, &length);
-    if (!text)
+    const char *text = br_decode_stream_step(s->stream, id, &length);
+    print_text(text, length);
+}
+
+/* Prints what comes before the text of the first new token. */
+static void begin(shown *s)
+{
+    if (s->begun)
         return;
-    size_t n = end ? (size_t)length : settled(s, text, whole(text, (size_t)length));
-    size_t from = common(s, text, n);
-    if (!s->begun)
-        fputs(s->prompt, stdout);
     s->begun = true;
-    if (from == s->length || end) {
-        fwrite(text + from, 1, n - from, stdout);
-        br_free(s->text);
-        s->text = text;
-        s->length = n;
-    } else {
-        br_free(text);
-    }
-    fflush(stdout);
+    fputs(s->prompt, stdout);
+    if (s->start >= 0)
+        show(s, s->start);
+}
+
+static void end(shown *s)
+{
+    int64_t length;
+    begin(s);
+    const char *text = br_decode_stream_end(s->stream, &length);
+    print_text(text, length);
 }
 
 static bool append_token(void *context, br_tensor *tokens)
 {
     shown *s = context;
     int64_t id = br_item_i64(tokens);
-    if (add_id(s, id))
-        show(s, false);
+    if (br_failed())
+        return false;
+    begin(s);
+    show(s, id);
     return !br_failed() && !ferror(stdout);
-}
-
-/* Sets the text that the prompt's tokens decode to, which is not printed again. */
-static void skip_prompt(shown *s, br_tensor *ids)
-{
-    const int64_t *p = br_data_i64(ids);
-    for (int64_t i = 0; p && i < br_size(ids, 1); i++)
-        if (!add_id(s, p[i]))
-            return;
-    int64_t length;
-    s->text = br_tokenizer_decode_text(s->tokenizer, s->n, s->ids, true, &length);
-    s->length = s->text ? (size_t)length : 0;
 }
 
 /* ---- Generating ------------------------------------------------------------------------------ */
 
 typedef struct job {
     void *model;
+    const br_tokenizer *tokenizer;
     br_tensor *ids; /* of the prompt, [1, S] */
-    generation settings;
+    br_generation_config *config;
     shown shown;
 } job;
+
+/* Generates the tokens that follow `first`. */
+static void run(job *j, const br_language_model *lm, br_tensor *first)
+{
+    enum { MAX_NEW_TOKENS = 50 };
+    br_generate_options o = br_generate_defaults();
+    o.max_new_tokens = MAX_NEW_TOKENS;
+    o.on_tokens = append_token;
+    o.context = &j->shown;
+    if (j->shown.stream && br_generation_config_apply(j->config, br_size(first, 1), &o))
+        br_generate(lm, first, &o);
+}
 
 static void run_gpt2(job *j)
 {
     br_language_model lm = br_gpt2_language_model(j->model);
-    skip_prompt(&j->shown, j->ids);
-    if (generation_limit(&j->settings, br_size(j->ids, 1)))
-        br_generate(&lm, j->ids, &j->settings.options);
+    j->shown.stream =
+        br_decode_stream_new(j->tokenizer, true, br_size(j->ids, 1), br_data_i64(j->ids));
+    run(j, &lm, j->ids);
 }
 
 static void run_t5(job *j)
 {
-    int64_t first = j->settings.decoder_start_token_id;
+    int64_t first = br_generation_config_decoder_start(j->config);
     br_t5_source source = { j->model, br_t5_encode(j->model, j->ids, NULL), NULL };
     br_language_model lm = br_t5_language_model(&source);
     br_tensor *start =
         first < 0 ? br_t5_start(j->model, 1) : br_full(BR_SHAPE(1, 1), (double)first, BR_I64);
     j->shown.prompt = "";
     /* A start token that is not special is part of the text. */
-    if (!br_failed() && add_id(&j->shown, br_item_i64(start)) && generation_limit(&j->settings, 1))
-        br_generate(&lm, start, &j->settings.options);
+    j->shown.start = br_item_i64(start);
+    j->shown.stream = br_decode_stream_new(j->tokenizer, true, 0, NULL);
+    run(j, &lm, start);
 }
 
 static const struct family {
@@ -211,25 +166,41 @@ static br_tensor *encode(const request *r, const br_tokenizer *tokenizer)
     return br_fail(BR_ERROR_ARGUMENT, "generate", "the prompt has no tokens");
 }
 
+/* Reads the settings, and warns about unknown keys. Returns NULL with an error on failure. */
+static br_generation_config *read_settings(const request *r)
+{
+    char *given = json_dumps(r->given, JSON_COMPACT);
+    if (!given)
+        return br_fail(BR_ERROR_MEMORY, "generate", "cannot allocate memory for the options");
+    br_generation_config *config = br_generation_config_load(r->model, given);
+    free(given);
+    if (config && *br_generation_config_unknown(config))
+        fprintf(stderr,
+                "brasa: warning: %s: results may differ from those of transformers, because these "
+                "keys are unknown: %s\n",
+                br_generation_config_path(config),
+                br_printable(br_generation_config_unknown(config)));
+    return config;
+}
+
 static void go_on(const request *r, const struct family *f, void *model,
                   const br_tokenizer *tokenizer)
 {
     job j = { .model = model,
+              .tokenizer = tokenizer,
               .ids = encode(r, tokenizer),
-              .shown = { .tokenizer = tokenizer, .prompt = r->prompt } };
-    if (j.ids && generation_read(&j.settings, r->model, r->given)) {
-        j.settings.options.on_tokens = append_token;
-        j.settings.options.context = &j.shown;
+              .shown = { .prompt = r->prompt, .start = -1 } };
+    j.config = j.ids ? read_settings(r) : NULL;
+    if (j.config) {
         br_manual_seed((uint64_t)r->seed);
         f->run(&j);
     }
     if (!br_failed())
-        show(&j.shown, true);
+        end(&j.shown);
     if (j.shown.begun)
         putchar('\n');
-    br_free(j.shown.text);
-    free(j.shown.ids);
-    generation_free(&j.settings);
+    br_decode_stream_free(j.shown.stream);
+    br_generation_config_free(j.config);
 }
 
 static void generate(const request *r)
@@ -307,8 +278,12 @@ static int parse_set(request *r)
     if (!optarg[n] || n == 0)
         return cli_usage("generate", "--set is '%s', must be KEY=VALUE", optarg);
     snprintf(key, sizeof key, "%.*s", n < sizeof key ? (int)n : (int)sizeof key - 1, optarg);
-    generation_keys(known, sizeof known);
-    if (!generation_has(key))
+    bool found = false;
+    for (int i = 0; br_generation_config_key(i); i++) {
+        names_add(known, sizeof known, br_generation_config_key(i));
+        found |= strcmp(br_generation_config_key(i), key) == 0;
+    }
+    if (!found)
         return cli_usage("generate", "--set %s: generation_config.json has no such key%s", key,
                          names_suggestion(key, known));
     json_error_t error;

@@ -8,7 +8,6 @@
 
 #include "cli/cli.h"
 #include "cli/pretrained.h"
-#include "io/io_internal.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -206,7 +205,7 @@ static void print_facts(const facts *f)
         print_kind(f->file);
     else
         printf("safetensors");
-    printf(", %s\n\n", info_size((double)f->file->bytes, size, sizeof size));
+    printf(", %s\n\n", info_size((double)info_file_size(f->path), size, sizeof size));
     if (checkpoint) {
         print_part(f, true, "Model\n");
         print_part(f, false, "Optimizer and other state\n");
@@ -244,9 +243,9 @@ static json_t *facts_object(const facts *f)
     for (int64_t i = 0; i < f->count; i++)
         json_array_append_new(tensors, tensor_object(f->file, i));
     return json_pack("{s:o, s:I, s:b, s:o, s:o, s:I, s:I, s:s, s:o*}", "path",
-                     info_text_object(f->path), "bytes", (json_int_t)f->file->bytes, "checkpoint",
-                     br_safetensors_metadata(f->file, "brasa.checkpoint") != NULL, "metadata",
-                     metadata, "tensors", tensors, "elements", (json_int_t)f->elements,
+                     info_text_object(f->path), "bytes", (json_int_t)info_file_size(f->path),
+                     "checkpoint", br_safetensors_metadata(f->file, "brasa.checkpoint") != NULL,
+                     "metadata", metadata, "tensors", tensors, "elements", (json_int_t)f->elements,
                      "tensor_bytes", (json_int_t)f->bytes, "checksums", f->checksums, "error",
                      br_failed() ? info_text_object(br_error_message()) : NULL);
 }

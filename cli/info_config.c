@@ -1,12 +1,27 @@
 /* cli/info_config.c - `brasa info` for a model's configuration: the keys of the file, and the keys
  * with default values. */
 #include "cli/info.h"
-#include "io/io_internal.h"
-#include "pretrained/auto_config_internal.h"
 
+#include <brasa/pretrained.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+
+/* A configuration as JSON objects: the keys of the file, and those with default values. */
+typedef struct facts {
+    const char *path, *model_type;
+    json_t *file, *defaults;
+} facts;
+
+/* Takes the ownership of `text`. Returns NULL with an error on failure. */
+static json_t *parse(char *text)
+{
+    json_t *object = text ? json_loads(text, 0, NULL) : NULL;
+    if (text && !object)
+        br_raise(BR_ERROR_MEMORY, "info: cannot allocate memory for the configuration");
+    br_free(text);
+    return object;
+}
 
 /* ---- Plain output ---------------------------------------------------------------------------- */
 
@@ -42,27 +57,26 @@ static void print_members(json_t *object, int width)
     }
 }
 
-static void print_config(const br_auto_config *config)
+static void print_config(const facts *f)
 {
     char size[32];
-    const char *type = br_auto_config_model_type(config);
-    printf("%s: configuration, %s%s, %s\n\n", br_printable(config->path),
-           type ? "model type " : "no model type", type ? br_printable(type) : "",
-           info_size((double)config->bytes, size, sizeof size));
-    int width = width_of_keys(config->defaults, width_of_keys(config->file, 0));
-    print_members(config->file, width);
+    printf("%s: configuration, %s%s, %s\n\n", br_printable(f->path),
+           f->model_type ? "model type " : "no model type",
+           f->model_type ? br_printable(f->model_type) : "",
+           info_size((double)info_file_size(f->path), size, sizeof size));
+    int width = width_of_keys(f->defaults, width_of_keys(f->file, 0));
+    print_members(f->file, width);
     printf("\nBy default\n");
-    print_members(config->defaults, width);
+    print_members(f->defaults, width);
 }
 
 /* ---- JSON output ----------------------------------------------------------------------------- */
 
-static void print_json(const br_auto_config *config, const char *dir)
+static void print_json(const facts *f, const char *dir)
 {
-    json_t *object =
-        json_pack("{s:o, s:I, s:s?, s:O, s:O}", "path", info_text_object(config->path), "bytes",
-                  (json_int_t)config->bytes, "model_type", br_auto_config_model_type(config),
-                  "config", config->file, "defaults", config->defaults);
+    json_t *object = json_pack("{s:o, s:I, s:s?, s:O, s:O}", "path", info_text_object(f->path),
+                               "bytes", (json_int_t)info_file_size(f->path), "model_type",
+                               f->model_type, "config", f->file, "defaults", f->defaults);
     if (object && dir)
         info_folder(dir, object);
     if (!object || json_dumpf(object, stdout, JSON_COMPACT) != 0)
@@ -78,11 +92,20 @@ void info_config(const char *path, bool json)
     br_auto_config *config = br_auto_config_load(path);
     struct stat st;
     const char *dir = stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? path : NULL;
-    if (config && json)
-        print_json(config, dir);
-    else if (config)
-        print_config(config);
-    if (config && dir && !json)
+    facts f = { 0 };
+    if (config)
+        f = (facts){ .path = br_auto_config_path(config),
+                     .model_type = br_auto_config_model_type(config),
+                     .file = parse(br_auto_config_file_json(config)),
+                     .defaults = parse(br_auto_config_default_json(config)) };
+    bool ok = f.file && f.defaults;
+    if (ok && json)
+        print_json(&f, dir);
+    else if (ok)
+        print_config(&f);
+    if (ok && dir && !json)
         info_folder(dir, NULL);
+    json_decref(f.file);
+    json_decref(f.defaults);
     br_auto_config_free(config);
 }

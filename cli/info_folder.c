@@ -1,8 +1,6 @@
 /* cli/info_folder.c - `brasa info FOLDER`: the weights and the tokenizer of a model folder. */
 #include "cli/cli.h"
 #include "cli/info.h"
-#include "io/io_internal.h"
-#include "pretrained/auto_model_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,25 +47,26 @@ static void add_elements(folder *f, const char *dtype, int64_t elements)
     f->dtypes[i].elements += elements;
 }
 
+static bool add_file(void *context, const br_safetensors *file)
+{
+    folder *f = context;
+    f->files++;
+    for (int64_t i = 0; i < br_safetensors_count(file); i++) {
+        int64_t elements = info_elements(file, i);
+        f->tensors++;
+        f->elements += elements;
+        f->bytes += (int64_t)br_safetensors_bytes(file, i);
+        add_elements(f, br_safetensors_dtype(file, i), elements);
+    }
+    return true;
+}
+
 static bool collect_weights(folder *f, const char *dir)
 {
-    br_weight_files files;
     f->has_weights = has(dir, "model.safetensors") || has(dir, "model.safetensors.index.json");
     if (!f->has_weights)
         return !br_failed();
-    if (!br__weight_files_open(&files, dir, false))
-        return false;
-    f->files = files.n_shards;
-    f->tensors = files.n_keys;
-    for (int64_t i = 0; i < files.n_keys; i++) {
-        const br_safetensors *file = files.shards[files.keys[i].shard].file;
-        int64_t elements = info_elements(file, files.keys[i].index);
-        f->elements += elements;
-        f->bytes += (int64_t)br_safetensors_bytes(file, files.keys[i].index);
-        add_elements(f, br_safetensors_dtype(file, files.keys[i].index), elements);
-    }
-    br__weight_files_close(&files);
-    return true;
+    return br_auto_model_each_file(dir, add_file, f);
 }
 
 static bool collect_tokenizer(folder *f, const char *dir)

@@ -4,7 +4,14 @@
 #include <brasa/tensor.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <utf8proc.h>
+
+int64_t info_file_size(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
+}
 
 const char *info_size(double bytes, char *text, size_t size)
 {

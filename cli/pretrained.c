@@ -2,8 +2,6 @@
 #include "cli/pretrained.h"
 
 #include "cli/cli.h"
-#include "tensor/tensor_internal.h"
-#include "tokenizers/tokenizer_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -74,7 +72,8 @@ int64_t pretrained_rows(const char *dir)
  * the tokenizer's class names, such as [MASK], do not count. */
 static bool warn_of_tokens(const char *dir, const br_tokenizer *tokenizer)
 {
-    int64_t tokens = tokenizer->size - tokenizer->implied, rows = pretrained_rows(dir);
+    int64_t tokens = br_tokenizer_size(tokenizer) - br_tokenizer_implied(tokenizer);
+    int64_t rows = pretrained_rows(dir);
     if (!br_failed() && tokens > rows)
         fprintf(stderr,
                 "brasa: warning: %s: the tokenizer has %" PRId64

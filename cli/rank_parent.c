@@ -4,7 +4,6 @@
  * moment later than the rank, so that the others can report which rank has died. */
 #include "cli/rank_parent.h"
 #include "cli/cli.h"
-#include "distributed/distributed_internal.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -60,7 +59,7 @@ int cli_fork_rank(void)
     int rank;
     sigset_t signals, before;
     const pid_t parent = getpid();
-    if (!br__dist_is_launched(&rank))
+    if (!br_dist_is_launched(&rank))
         return CLI_CONTINUE;
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);

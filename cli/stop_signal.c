@@ -1,7 +1,8 @@
 /* cli/stop_signal.c - the handler of signals that stop a training run. It calls only functions that
  * are allowed in signal handlers. */
 #include "cli/stop_signal.h"
-#include "distributed/watch.h"
+
+#include <brasa/distributed.h>
 
 #include <errno.h>
 #include <stddef.h>
@@ -36,8 +37,8 @@ static void add_number(line *l, int64_t number)
 static void report_wait(int signal, bool first)
 {
     int awaited;
-    const char *op = br__dist_waits_in(&awaited);
-    const int64_t step = br__dist_step();
+    const char *op = br_dist_waits_in(&awaited);
+    const int64_t step = br_dist_step();
     line l = { .length = 0 };
     if (!op)
         return;

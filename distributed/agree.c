@@ -28,7 +28,7 @@ static void pack(br_dist_wire *w, const br_dist_group *g, const br_dist_note *no
 {
     memset(w, 0, sizeof *w);
     w->group = g->identity;
-    w->step = br__dist_step();
+    w->step = br_dist_step();
     put(w->op, sizeof w->op, note->op);
     put(w->argument_name, sizeof w->argument_name, note->argument_name);
     put(w->subject, sizeof w->subject, note->subject);

@@ -53,10 +53,6 @@ bool br__dist_wait(br_dist_job *job);
 /* Like br__dist_wait(), but does not record the error. */
 bool br__dist_join(br_dist_job *job);
 
-/* Returns the name of the function in which a thread of the program waits for another rank, and
- * stores that rank; NULL if none waits. A signal handler may call it. */
-const char *br__dist_waits_in(int *rank);
-
 /* Starts and stops the thread. Without it, br__dist_start() runs the job at once. */
 bool br__dist_start_thread(void);
 void br__dist_stop_thread(void);
@@ -161,9 +157,6 @@ extern br_dist_state br__dist;
 /* Opens the transport of the launcher that started this process. Sets `connected` to false if
  * there is no launcher. Returns false and records an error on failure (distributed/open.c). */
 bool br__dist_open(br_comm *comm, bool *connected);
-/* Returns true if a launcher such as mpirun started this process, and stores the rank that it has
- * got; -1 if the launcher does not tell. */
-bool br__dist_is_launched(int *rank);
 
 /* Creates the arrays of a group of `size` ranks. world[] is not set. */
 bool br__dist_group_begin(br_dist_job *job, br_dist_group *g, int rank, int size);

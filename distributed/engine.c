@@ -322,10 +322,11 @@ bool br__dist_join(br_dist_job *job)
     return !job->failed;
 }
 
-const char *br__dist_waits_in(int *rank)
+const char *br_dist_waits_in(int *rank)
 {
     const char *op = atomic_load(&waiting_op);
-    *rank = atomic_load(&awaited_rank);
+    if (rank)
+        *rank = atomic_load(&awaited_rank);
     return atomic_load(&waiting_threads) > 0 ? op : NULL;
 }
 

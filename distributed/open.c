@@ -58,11 +58,12 @@ static const struct launcher *find_launcher(void)
     return NULL;
 }
 
-bool br__dist_is_launched(int *rank)
+bool br_dist_is_launched(int *rank)
 {
     const struct launcher *launcher = find_launcher();
     const char *value = launcher ? getenv(launcher->rank) : NULL;
-    *rank = value ? atoi(value) : -1;
+    if (rank)
+        *rank = value ? atoi(value) : -1;
     return launcher != NULL;
 }
 

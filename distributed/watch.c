@@ -53,7 +53,7 @@ const char *br__dist_dead(void)
     return atomic_load(&is_dead) ? br__dist_lost() : NULL;
 }
 
-int64_t br__dist_step(void)
+int64_t br_dist_step(void)
 {
     return atomic_load(&own_step);
 }
@@ -252,7 +252,7 @@ static void *look(void *unused)
     return unused;
 }
 
-void br__dist_note_step(int64_t step)
+void br_dist_set_step(int64_t step)
 {
     pthread_mutex_lock(&watch.lock);
     atomic_store(&own_step, step);

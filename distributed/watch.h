@@ -34,12 +34,6 @@ const char *br__dist_dead(void);
 /* Records that a rank's process does not exist any more. */
 void br__dist_lose_process(int rank);
 
-/* Tells the other ranks which step of a training run this rank has begun, counted from 1, so that
- * their errors can name it. */
-void br__dist_note_step(int64_t step);
-/* Returns this rank's step; 0: none. */
-int64_t br__dist_step(void);
-
 /* A message of the watch. Each of them is a sign of life. */
 typedef enum br_dist_sign_kind {
     BR_DIST_LIVES,

@@ -100,7 +100,6 @@ static bool read_file(br_auto_config *config)
     size_t length;
     char *text = br__read_text(op, config->path, MAX_BYTES, &length);
     bool ok = text && parse(config, text, length);
-    config->bytes = text ? length : 0;
     br_free(text);
     return ok;
 }

@@ -44,7 +44,6 @@ const br_config_type *br__config_type(const char *model_type);
 
 struct br_auto_config {
     char *path; /* path of the file */
-    uint64_t bytes;
     const br_config_type *type;
     json_t *file;     /* the file's object */
     json_t *defaults; /* values of keys that are not in the file */

@@ -54,7 +54,7 @@ const char *const br__config_harmless[] = {
     "experts_implementation",
     "cross_attention_hidden_size",
     "output_past",
-    /* generation: the models do not read these, but cli/generation.c does */
+    /* generation: the models do not read these, but generation_config.c does */
     "assistant_confidence_threshold",
     "assistant_lookbehind",
     "bad_words_ids",

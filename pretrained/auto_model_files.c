@@ -6,6 +6,7 @@
  * index names is reported. */
 #include "pretrained/auto_model_internal.h"
 
+#include <brasa/pretrained/auto_model.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -213,6 +214,27 @@ bool br__weight_files_open(br_weight_files *files, const char *dir, bool copy)
         return true;
     br__weight_files_close(files);
     return false;
+}
+
+bool br_auto_model_each_file(const char *dir,
+                             bool (*visit)(void *context, const br_safetensors *file),
+                             void *context)
+{
+    static const char each[] = "auto_model_each_file";
+    br_weight_files files;
+    if (!br__required(each, "dir", dir))
+        return false;
+    if (!visit)
+        return br_fail(BR_ERROR_ARGUMENT, each, "visit is NULL, but it is required");
+    if (!br__weight_files_open(&files, dir, false))
+        return false;
+    bool ok = true;
+    for (int64_t s = 0; ok && s < files.n_shards; s++)
+        ok = visit(context, files.shards[s].file);
+    br__weight_files_close(&files);
+    return ok || br_failed() ||
+           br_fail(BR_ERROR_STATE, each, "visit returned false for a file of %s",
+                   br_printable(dir));
 }
 
 void br__weight_files_close(br_weight_files *files)

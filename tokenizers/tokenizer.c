@@ -332,6 +332,16 @@ int64_t br_tokenizer_id(const br_tokenizer *t, const char *token, int64_t length
     return id;
 }
 
+int64_t br_tokenizer_implied(const br_tokenizer *t)
+{
+    return BR_LIVE("tokenizer_implied", t) ? t->implied : 0;
+}
+
+bool br_tokenizer_has_id(const br_tokenizer *t, int64_t id)
+{
+    return BR_LIVE("tokenizer_has_id", t) && id >= 0 && id < t->size && t->tokens[id];
+}
+
 const char *br_tokenizer_token(const br_tokenizer *t, int64_t id)
 {
     if (br_failed())

@@ -324,6 +324,12 @@ static int byte_of(const char *token)
     return form ? (int)byte : -1;
 }
 
+bool br__unigram_is_byte(const br_tokenizer *t, int64_t id)
+{
+    return t->kind == &br__unigram && !t->spaced && br__unigram_of(t)->decode_bytes &&
+           byte_of(t->tokens[id]) >= 0;
+}
+
 /* Writes the bytes of byte tokens: as they are if they are valid UTF-8, else as U+FFFD for each. */
 static size_t write_bytes(const char *bytes, size_t n, char *out)
 {

@@ -86,6 +86,10 @@ static inline br_unigram *br__unigram_of(const br_tokenizer *t)
     return t->model;
 }
 
+/* Returns whether the tokenizer is a Unigram one that decodes the id's token, such as "<0xE4>", to
+ * a byte. The id must have a token. */
+bool br__unigram_is_byte(const br_tokenizer *t, int64_t id);
+
 /* Makes a tokenizer a Unigram one without pieces. Returns NULL if allocation fails. */
 br_unigram *br__unigram_begin(br_tokenizer *t);
 /* Adds the next piece. The score must be finite. Returns false if allocation fails. */

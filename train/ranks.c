@@ -36,7 +36,7 @@ void ranks_end(ranks *r)
 void ranks_note_step(const ranks *r, int64_t step)
 {
     if (r->size > 1)
-        br__dist_note_step(step);
+        br_dist_set_step(step);
 }
 
 const char *ranks_dead(void)

@@ -155,6 +155,10 @@ struct deleter {
     {
         br_encoding_free(p);
     }
+    void operator()(br_decode_stream *p) const noexcept
+    {
+        br_decode_stream_free(p);
+    }
     void operator()(br_cache *p) const noexcept
     {
         br_cache_free(p);
@@ -174,6 +178,10 @@ struct deleter {
     void operator()(br_auto_config *p) const noexcept
     {
         br_auto_config_free(p);
+    }
+    void operator()(br_generation_config *p) const noexcept
+    {
+        br_generation_config_free(p);
     }
     void operator()(br_attention *p) const noexcept
     {

@@ -65,6 +65,11 @@ BR_API bool br_dist_is_initialized(void);
  * there is only one process. The string lives until br_dist_finalize(). */
 BR_API const char *br_dist_library(void);
 
+/* Returns whether a launcher such as mpirun started this process as one of several ranks, which is
+ * known before br_dist_init(). Stores this process's rank in *rank unless that is NULL; -1 if the
+ * launcher does not tell. */
+BR_API bool br_dist_is_launched(int *rank);
+
 /* Return this process's number in the group, counted from 0, and the number of ranks. Without
  * br_dist_init() they are 0 and 1. */
 BR_API int br_dist_rank(const br_dist_group *group);
@@ -110,6 +115,18 @@ BR_API br_tensor *br_dist_all_to_all(br_tensor *t, br_dist_group *group);
  * message is received. Only the two ranks call them. */
 BR_API bool br_dist_send(br_tensor *t, int destination, int tag, br_dist_group *group);
 BR_API bool br_dist_recv(br_tensor *t, int source, int tag, br_dist_group *group);
+
+/* ---- Progress -------------------------------------------------------------------------------- */
+
+/* Tells the other ranks which step of a training run this rank has begun, counted from 1. Errors
+ * about a rank that died or stopped then name its step. */
+BR_API void br_dist_set_step(int64_t step);
+/* Returns the step of br_dist_set_step(); 0: none. A signal handler may call it. */
+BR_API int64_t br_dist_step(void);
+/* Returns the name of the function in which a thread of this process waits for another rank, such
+ * as "dist_barrier", and stores that rank in *rank unless that is NULL. Returns NULL, without an
+ * error, if none waits. A signal handler may call it. */
+BR_API const char *br_dist_waits_in(int *rank);
 
 /* ---- Data-parallel modules ------------------------------------------------------------------- */
 

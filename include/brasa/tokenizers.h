@@ -129,6 +129,12 @@ BR_API int64_t br_tokenizer_special_id(const br_tokenizer *tokenizer, br_special
 /* Returns the greatest id plus 1. An id may be unused, for example if vocab.txt has equal lines. If
  * a Unigram model has equal pieces, only the last one's id is used for texts. */
 BR_API int64_t br_tokenizer_size(const br_tokenizer *tokenizer);
+/* Returns the number of the last ids whose tokens are in no file: special tokens that only the
+ * tokenizer's class names, such as [MASK]. No text gets them, and a model may have no row for them.
+ */
+BR_API int64_t br_tokenizer_implied(const br_tokenizer *tokenizer);
+/* Returns whether an id has a token. An id that is negative or too large has none. */
+BR_API bool br_tokenizer_has_id(const br_tokenizer *tokenizer, int64_t id);
 /* Returns a token's id, or -1 and an error if there is none. A length of -1 means that the token
  * ends with a NUL. */
 BR_API int64_t br_tokenizer_id(const br_tokenizer *tokenizer, const char *token, int64_t length);
@@ -146,6 +152,37 @@ BR_API char *br_tokenizer_decode(const br_tokenizer *tokenizer, int64_t n, const
  * may contain U+0000. */
 BR_API char *br_tokenizer_decode_text(const br_tokenizer *tokenizer, int64_t n, const int64_t *ids,
                                       bool skip_special, int64_t *length);
+
+/* ---- Decoding step by step ------------------------------------------------------------------- */
+
+/* Decodes ids that become known one after the other, as when a model generates text:
+ *
+ *     br_decode_stream *stream = br_decode_stream_new(tokenizer, true, n_prompt, prompt);
+ *     for (int64_t i = 0, length; i < n; i++) {
+ *         const char *text = br_decode_stream_step(stream, ids[i], &length);
+ *         fwrite(text, 1, (size_t)length, stdout);
+ *     }
+ *     fputs(br_decode_stream_end(stream, NULL), stdout);
+ *     br_decode_stream_free(stream);
+ *
+ * The texts together are the text of br_tokenizer_decode_text() for all ids. The text of a token
+ * alone may differ: a word has a space before it except at the beginning of a text, and several
+ * tokens may form one character. */
+typedef struct br_decode_stream br_decode_stream;
+/* Creates a decode stream. The n ids come before those of br_decode_stream_step(), and their text
+ * is not returned. The tokenizer must outlive the stream. Returns NULL and an error on failure. */
+BR_API br_decode_stream *br_decode_stream_new(const br_tokenizer *tokenizer, bool skip_special,
+                                              int64_t n, const int64_t *ids);
+/* Frees a stream. NULL is ignored. */
+BR_API void br_decode_stream_free(br_decode_stream *stream);
+/* Appends an id. Returns the new text that no later id can change, often "", and stores its length
+ * unless `length` is NULL. An id without a token has no text: a model may have more rows than its
+ * tokenizer has tokens. The stream owns the text, which is valid until the stream's next call.
+ * Returns NULL and an error on failure. */
+BR_API const char *br_decode_stream_step(br_decode_stream *stream, int64_t id, int64_t *length);
+/* Returns the text that was held back because later ids could have changed it, like
+ * br_decode_stream_step(). The stream is then as after br_decode_stream_new() without ids. */
+BR_API const char *br_decode_stream_end(br_decode_stream *stream, int64_t *length);
 
 /* ---- Encoding -------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* tests/cli/test_generation.c - `brasa generate` with a generation_config.json: every key, options
- * that override it, invalid values, and the text of tokenizers whose tokens depend on each other.
+ * that override it, messages, and the text of tokenizers whose tokens depend on each other.
  */
 #include "tests/cli/program.h"
 #include "tests/support.h"
@@ -79,7 +79,7 @@ static void check_row(char *line)
     char command[600];
     snprintf(command, sizeof command, "generate %s", arguments);
     program_check(command, 1, field[5]);
-    program_check(command, 1, "=VALUE overrides it");
+    program_check(command, 1, "=VALUE)");
 }
 
 /* Every key that transformers writes, from the recorded file; and keys in a config.json. */
@@ -98,44 +98,20 @@ Test(cli_generation, every_key, .timeout = 120)
     cr_assert(n > 150);
 }
 
-/* Values of another type or outside their range, and files that are no JSON object. */
-Test(cli_generation, bad_values)
+/* Errors and warnings name the file, and errors say how to mend the value with an option. */
+Test(cli_generation, messages)
 {
-    static const struct {
-        const char *text, *message;
-    } bad[] = {
-        { "{\"max_length\": \"6\"}", "max_length is \"6\", must be null or an integer in 1 .. " },
-        { "{\"max_new_tokens\": 0}", "max_new_tokens is 0, must be null or an integer in 1 .. " },
-        { "{\"min_length\": -1}", "min_length is -1, must be null or an integer in 0 .. " },
-        { "{\"min_new_tokens\": 1.5}", "min_new_tokens is 1.5, must be null or an integer" },
-        { "{\"do_sample\": 1}", "do_sample is 1, must be true, false or null" },
-        { "{\"repetition_penalty\": 0}", "repetition_penalty is 0, must be null or a number that "
-                                         "is greater than 0 and at most 1e+06" },
-        { "{\"no_repeat_ngram_size\": [2]}", "no_repeat_ngram_size is [2], must be" },
-        { "{\"do_sample\": true, \"temperature\": \"hot\"}", "temperature is \"hot\", must be" },
-        { "{\"do_sample\": true, \"top_k\": -1}", "top_k is -1, must be" },
-        { "{\"do_sample\": true, \"top_p\": 1.5}", "top_p is 1.5, must be" },
-        { "{\"do_sample\": true, \"min_p\": 2}", "min_p is 2, must be" },
-        { "{\"eos_token_id\": \"</s>\"}",
-          "eos_token_id is \"</s>\", must be null, an integer or a list of integers" },
-        { "{\"eos_token_id\": []}", "eos_token_id is [], must be null, an integer or a list of "
-                                    "integers that is not empty" },
-        { "{\"eos_token_id\": [1, null]}", "eos_token_id is [1,null], must be" },
-        { "{\"suppress_tokens\": 3}", "suppress_tokens is 3, must be null or a list of integers" },
-        { "{\"decoder_start_token_id\": []}", "decoder_start_token_id is [], must be" },
-        { "{\"max_length\": 3}", "max_length is 3, but the prompt has 3 tokens, which leaves no "
-                                 "room for new ones; --max-new-tokens N overrides it" },
-        { "{\"top_k\": 1, \"top_k\": 2}", "line 1, column 20: duplicate object key" },
-        { "{\"top_k\": 1", "line 1, column 11: '}' expected" },
-        { "[]", "is not a JSON object" },
-        { "", "line 1, column 0" },
-    };
     make_models();
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        write_file("gpt2/generation_config.json", bad[i].text);
-        program_check("generate -m $OUT/gpt2 cmd", 1, bad[i].message);
-        program_check("generate -m $OUT/gpt2 cmd", 1, "gpt2/generation_config.json: ");
-    }
+    write_file("gpt2/generation_config.json", "{\"do_sample\": 1}");
+    program_check("generate -m $OUT/gpt2 cmd", 1,
+                  "gpt2/generation_config.json: do_sample is 1, must be true, false or null; give "
+                  "another value for do_sample (brasa generate: --set do_sample=VALUE)");
+    write_file("gpt2/generation_config.json", "{\"max_length\": 3}");
+    program_check(
+        "generate -m $OUT/gpt2 cmd", 1,
+        "gpt2/generation_config.json: max_length is 3, but the prompt has 3 tokens, which "
+        "leaves no room for new ones; give another value for max_new_tokens (brasa "
+        "generate: --set max_new_tokens=VALUE)");
     write_file("gpt2/generation_config.json", "{\"eos_token_id\": 17, \"\\u001bx\": 2}");
     program_check("generate -m $OUT/gpt2 cmd 2>&1", 0,
                   "gpt2/generation_config.json: results may differ from those of transformers, "
@@ -159,7 +135,7 @@ Test(cli_generation, set)
                   "--set is 'top_k', must be KEY=VALUE");
     program_check("generate -m $OUT/gpt2 --set top_k=x cmd", 2, "the value 'x' is not JSON");
     program_check("generate -m $OUT/gpt2 --set num_beams=3 cmd", 1,
-                  "--set num_beams: the value is 3, must be 1 or null: 'brasa generate' supports");
+                  "the given num_beams is 3, must be 1 or null: other values are not supported");
 }
 
 /* The prompt is printed only when the first token is known. */

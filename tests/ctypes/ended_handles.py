@@ -91,6 +91,11 @@ def auto_config(br):
     return br.br_auto_config_load(str(path).encode())
 
 
+def generation_config(br):
+    auto_config(br)  # writes config.json
+    return br.br_generation_config_load(str(FOLDER).encode(), None)
+
+
 def attention(br):
     tokens = (ctypes.c_char_p * 2)(b"a", b"b")
     text = br.br_attention_text(tokens=ctypes.cast(tokens, ctypes.c_void_p), n_tokens=2)
@@ -122,7 +127,9 @@ HANDLES = {
     "br_loader": pair(lambda br: br.br_loader_new(dataset(br), None), "br_loader_free"),
     "br_safetensors": pair(safetensors, "br_safetensors_close"),
     "br_tokenizer": pair(tokenizer, "br_tokenizer_free"),
+    "br_decode_stream": pair(lambda br: br.br_decode_stream_new(tokenizer(br), False, 0, None), "br_decode_stream_free"),
     "br_auto_config": pair(auto_config, "br_auto_config_free"),
+    "br_generation_config": pair(generation_config, "br_generation_config_free"),
     "br_profile": pair(lambda br: br.br_profile_begin(), "br_profile_free"),
     "br_recorder": pair(lambda br: br.br_recorder_begin(), "br_recorder_end"),
     "br_attention": pair(attention, "br_attention_free"),

@@ -4,11 +4,10 @@
  * tokenizer_config.json.
  *
  * The first byte chooses the file. */
-#include "cli/generation.h"
 #include "cli/sentence.h"
 #include "tests/fuzz/folder.h"
 
-#include <fcntl.h>
+#include <brasa/pretrained.h>
 
 static const char *const names[] = { "generation_config.json", "config.json",
                                      "modules.json",           "sentence_bert_config.json",
@@ -39,30 +38,18 @@ static const fuzz_seed seeds[] = {
     SEED("\6{\"model_max_length\":1e30,\"truncation_side\":\"left\"}"),
 };
 
-/* Reads the settings without the warnings about unknown keys on stderr. */
-static bool read_quietly(generation *g, const char *path)
-{
-    fflush(stderr);
-    int shown = dup(STDERR_FILENO), hidden = open("/dev/null", O_WRONLY);
-    require(shown >= 0 && hidden >= 0 && dup2(hidden, STDERR_FILENO) >= 0);
-    bool ok = generation_read(g, path, NULL);
-    fflush(stderr);
-    require(dup2(shown, STDERR_FILENO) >= 0);
-    close(shown);
-    close(hidden);
-    return ok;
-}
-
 static void read_generation(const char *path)
 {
-    generation g;
-    bool ok = read_quietly(&g, path);
-    require_answer(ok);
-    if (ok) {
-        require(g.options.n_eos >= 0 && g.options.temperature > 0);
-        require_answer(generation_limit(&g, 3));
+    br_generate_options o = br_generate_defaults();
+    br_generation_config *config = br_generation_config_load(path, NULL);
+    require_answer(config);
+    if (config) {
+        bool ok = br_generation_config_apply(config, 3, &o);
+        require_answer(ok);
+        require(!ok || (o.n_eos >= 0 && o.temperature > 0 && o.max_new_tokens > 0));
+        require(br_generation_config_unknown(config) != NULL);
     }
-    generation_free(&g);
+    br_generation_config_free(config);
 }
 
 static void read_sentence(const char *path)

@@ -140,16 +140,23 @@ static const char config_json[] =
 static bool config(uint64_t *digest)
 {
     br_auto_config *c = br_auto_config_load(files_path("config.json"));
+    br_generation_config *g = br_generation_config_load(files_path(""), "{\"max_length\":12345}");
     char *label = br_auto_config_label(c, 0);
     int64_t size = br_auto_config_size(c, "hidden_size");
     double epsilon = br_auto_config_number(c, "layer_norm_epsilon");
     const char *class = br_auto_config_list_string(c, "architectures", 0);
-    bool ok = label && class;
+    char *file = br_auto_config_file_json(c), *defaults = br_auto_config_default_json(c);
+    bool ok = label && class && file && defaults && g;
+    add_text(digest, file);
+    add_text(digest, defaults);
+    br_free(file);
+    br_free(defaults);
     add_text(digest, label);
     add_text(digest, class);
     add(digest, &size, sizeof size);
     add(digest, &epsilon, sizeof epsilon);
     br_free(label);
+    br_generation_config_free(g);
     br_auto_config_free(c);
     return ok;
 }

@@ -34,6 +34,28 @@ Test(auto_config, a_folder_or_the_file)
     br_auto_config_free(NULL);
 }
 
+/* The file's keys keep their order. Defaults replace missing keys and some nulls. */
+Test(auto_config, values_as_json)
+{
+    br_auto_config *config = with("{\"z\": 0.1, \"model_type\": \"bert\", \"hidden_size\": 5, "
+                                  "\"a\": [1, null]}");
+    char *file = br_auto_config_file_json(config), *defaults = br_auto_config_default_json(config);
+    check_ok();
+    cr_assert_str_eq(file, "{\n  \"z\": 0.1,\n  \"model_type\": \"bert\",\n  "
+                           "\"hidden_size\": 5,\n  \"a\": [\n    1,\n    null\n  ]\n}");
+    json_t *object = json_loads(defaults, 0, NULL);
+    cr_assert(object, "%s", defaults);
+    cr_assert_eq(json_integer_value(json_object_get(object, "vocab_size")), 30522);
+    cr_assert_eq(json_real_value(json_object_get(object, "layer_norm_eps")), 1e-12);
+    cr_assert_null(json_object_get(object, "hidden_size"));
+    json_decref(object);
+    br_free(file);
+    br_free(defaults);
+    br_auto_config_free(config);
+    check_fails(br_auto_config_file_json(NULL), "auto_config_file_json: config is NULL");
+    check_fails(br_auto_config_default_json(NULL), "auto_config_default_json: config is NULL");
+}
+
 Test(auto_config, model_types)
 {
     br_auto_config *config = br_auto_config_load(BERT);

@@ -41,6 +41,37 @@ Test(auto_model_shards, shards)
     br_module_free(model);
 }
 
+static bool count_tensors(void *counts, const br_safetensors *file)
+{
+    int64_t *n = counts;
+    n[0]++;
+    n[1] += br_safetensors_count(file);
+    return n[1] < 46 || n[0] > 1;
+}
+
+Test(auto_model_shards, each_file)
+{
+    int64_t n[2] = { 0 };
+    save_shards("two.safetensors", false);
+    cr_assert(br_auto_model_each_file(folder(), count_tensors, n), "%s", br_error_message());
+    cr_assert(n[0] == 2 && n[1] == 46);
+    check_fails(br_auto_model_each_file(folder(), NULL, n),
+                "auto_model_each_file: visit is NULL, but it is required");
+    check_fails(br_auto_model_each_file(NULL, count_tensors, n),
+                "auto_model_each_file: dir is NULL");
+    check_fails(br_auto_model_each_file("/none", count_tensors, n),
+                "/none: there is no model.safe");
+    save_shards("two.safetensors", true);
+    check_fails(br_auto_model_each_file(folder(), count_tensors, n), "must be in only one file");
+    br_named_list *list = recorded_tensors();
+    save_some("model.safetensors", list, 0, list->count, NULL);
+    n[0] = n[1] = 0;
+    check_fails(br_auto_model_each_file(folder(), count_tensors, n),
+                "auto_model_each_file: visit returned false for a file of ");
+    cr_assert(n[0] == 1 && n[1] == 46, "model.safetensors precedes the index");
+    br_named_list_free(list);
+}
+
 /* Every way to write a file's path in the index names the same file. */
 Test(auto_model_shards, shards_in_folders)
 {

@@ -178,7 +178,7 @@ static const volatile sig_atomic_t *stop_signal;
 static void *terminate(void *unused)
 {
     for (int times = 0, rank = -1; times < 2; usleep(1000))
-        if (br__dist_waits_in(&rank) && rank == 2 && times == (*stop_signal != 0)) {
+        if (br_dist_waits_in(&rank) && rank == 2 && times == (*stop_signal != 0)) {
             kill(getpid(), SIGTERM);
             times++;
         }

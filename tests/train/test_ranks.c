@@ -189,3 +189,21 @@ Test(ranks, any_rank_can_be_asked_to_stop)
         program_shell("test $(wc -l <$OUT/stopped/log.jsonl) = 1; rm -r $OUT/stopped");
     }
 }
+
+/* ---- Questions without br_dist_init() -------------------------------------------------------- */
+
+Test(ranks, questions_of_a_process_alone)
+{
+    int number = 7;
+    cr_assert(!br_dist_is_launched(&number) && number == -1);
+    setenv("PMI_RANK", "3", 1);
+    cr_assert(br_dist_is_launched(&number) && number == 3);
+    cr_assert(br_dist_is_launched(NULL));
+    unsetenv("PMI_RANK");
+    cr_assert_null(br_dist_waits_in(&number));
+    cr_assert_null(br_dist_waits_in(NULL));
+    cr_assert_eq(br_dist_step(), 0);
+    br_dist_set_step(5);
+    cr_assert_eq(br_dist_step(), 5);
+    cr_assert_not(br_failed());
+}

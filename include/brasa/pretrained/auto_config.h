@@ -28,6 +28,10 @@ BR_API br_auto_config *br_auto_config_load(const char *path);
 BR_API void br_auto_config_free(br_auto_config *config);
 /* Returns the file's path. */
 BR_API const char *br_auto_config_path(const br_auto_config *config);
+/* Return a JSON object as text: the keys of the file, and the keys that are not in the file, or
+ * null there, and have a default value for the model type. The caller frees it with br_free(). */
+BR_API char *br_auto_config_file_json(const br_auto_config *config);
+BR_API char *br_auto_config_default_json(const br_auto_config *config);
 /* Returns the model type, such as "bert" or "gpt2", or NULL without an error if the file has none.
  */
 BR_API const char *br_auto_config_model_type(const br_auto_config *config);

@@ -11,6 +11,7 @@
 #ifndef BRASA_PRETRAINED_AUTO_MODEL_H
 #define BRASA_PRETRAINED_AUTO_MODEL_H
 
+#include <brasa/io.h>
 #include <brasa/nn.h>
 
 #ifdef __cplusplus
@@ -57,6 +58,13 @@ BR_API void *br_auto_model_load(const char *dir, const br_auto_model_options *op
 BR_API void br_auto_model_report_clear(br_auto_model_report *report);
 /* Returns the name of the i-th class that can be loaded, or NULL after the last. */
 BR_API const char *br_auto_model_class(int i);
+
+/* Calls `visit` with each of the folder's open weight files: model.safetensors, or the files that
+ * model.safetensors.index.json lists. They are closed before the function returns. Returns false
+ * and an error if a file cannot be opened, a tensor is in two files, or `visit` returns false. */
+BR_API bool br_auto_model_each_file(const char *dir,
+                                    bool (*visit)(void *context, const br_safetensors *file),
+                                    void *context);
 
 typedef struct br_auto_model_save_options {
     size_t struct_size;
