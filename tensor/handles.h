@@ -13,28 +13,29 @@
 /* The kinds of handles: the C type, the name of the kind, and its name in messages. A new kind
  * needs one line here, BR_NEW() where its objects are created, and BR_END() and BR_FREE() where
  * they are freed. */
-#define BR_HANDLES(X)                                              \
-    X(br_tensor, tensor, "a tensor")                               \
-    X(br_scope, scope, "a scope")                                  \
-    X(struct br_module, module, "a module")                        \
-    X(struct br_named_list, list, "a list")                        \
-    X(struct br_optim, optim, "an optimizer")                      \
-    X(struct br_scheduler, scheduler, "a scheduler")               \
-    X(struct br_averaged_model, averaged, "an averaged model")     \
-    X(struct br_recorder, recorder, "a recorder")                  \
-    X(struct br_profile, profile, "a profile")                     \
-    X(struct br_dataset, dataset, "a dataset")                     \
-    X(struct br_loader, loader, "a loader")                        \
-    X(struct br_vocab, vocab, "a vocabulary")                      \
-    X(struct br_tokenizer, tokenizer, "a tokenizer")               \
-    X(struct br_python_random, random, "a Python generator")       \
-    X(struct br_safetensors, safetensors, "a safetensors file")    \
-    X(struct br_auto_config, config, "a configuration")            \
-    X(struct br_cache, cache, "a key-value cache")                 \
-    X(struct br_attention, attention, "an attention record")       \
-    X(struct br_check, check, "a recorded file's check")           \
-    X(struct br_dist_group, group, "a group of ranks")             \
-    X(struct br_data_parallel, parallel, "a data-parallel module") \
+#define BR_HANDLES(X)                                                     \
+    X(br_tensor, tensor, "a tensor")                                      \
+    X(br_scope, scope, "a scope")                                         \
+    X(struct br_module, module, "a module")                               \
+    X(struct br_named_list, list, "a list")                               \
+    X(struct br_optim, optim, "an optimizer")                             \
+    X(struct br_scheduler, scheduler, "a scheduler")                      \
+    X(struct br_averaged_model, averaged, "an averaged model")            \
+    X(struct br_recorder, recorder, "a recorder")                         \
+    X(struct br_profile, profile, "a profile")                            \
+    X(struct br_dataset, dataset, "a dataset")                            \
+    X(struct br_loader, loader, "a loader")                               \
+    X(struct br_vocab, vocab, "a vocabulary")                             \
+    X(struct br_tokenizer, tokenizer, "a tokenizer")                      \
+    X(struct br_python_random, random, "a Python generator")              \
+    X(struct br_safetensors, safetensors, "a safetensors file")           \
+    X(struct br_auto_config, config, "a configuration")                   \
+    X(struct br_sentence_transformer, sentence, "a sentence transformer") \
+    X(struct br_cache, cache, "a key-value cache")                        \
+    X(struct br_attention, attention, "an attention record")              \
+    X(struct br_check, check, "a recorded file's check")                  \
+    X(struct br_dist_group, group, "a group of ranks")                    \
+    X(struct br_data_parallel, parallel, "a data-parallel module")        \
     X(struct br_sharded_optim, sharded, "a sharded optimizer")
 
 typedef enum br_handle {

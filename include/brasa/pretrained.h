@@ -7,5 +7,6 @@
 #include <brasa/pretrained/auto_model.h>
 #include <brasa/pretrained/family.h>
 #include <brasa/pretrained/generate.h>
+#include <brasa/pretrained/sentence_transformer.h>
 
 #endif
