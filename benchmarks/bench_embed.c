@@ -1,7 +1,6 @@
 /* benchmarks/bench_embed.c - times sentence embeddings of one text and of the lines of a file, with
  * pretrained weights. benchmarks/compare_embed.py compares them with PyTorch and ONNX Runtime. */
 #include "benchmarks/bench.h"
-#include "cli/embedder.h"
 #include "cli/pretrained.h"
 #include "train/step_profile.h"
 
@@ -15,7 +14,7 @@ enum {
 };
 
 typedef struct workload {
-    embedder embedder;
+    br_sentence_transformer *model;
     br_token_batch tokens; /* of one text */
     char *memory;          /* of the lines */
     br_text *lines;        /* sorted by length; NULL: one text is embedded */
@@ -28,13 +27,21 @@ typedef struct workload {
 /* Creates a text with tokens from all parts of the vocabulary. */
 static void make_text(workload *w, int64_t tokens)
 {
-    int64_t size = w->embedder.bert->config.vocab_size;
+    int64_t size = pretrained_rows(br_sentence_transformer_folder(w->model));
     w->tokens.ids = br_empty(BR_SHAPE(1, tokens), BR_I64);
     int64_t *ids = br_data_i64(w->tokens.ids);
     for (int64_t i = 0; ids && i < tokens; i++)
         ids[i] = i * 104729 % size;
     w->tokens.attention_mask = br_ones_like(w->tokens.ids);
     w->tokens.type_ids = br_zeros_like(w->tokens.ids);
+}
+
+/* Compares two lines by length, and equally long ones by their place in the file. */
+static int by_length(const void *a, const void *b)
+{
+    const br_text *x = a, *y = b;
+    return x->length != y->length ? (x->length > y->length) - (x->length < y->length)
+                                  : (x->data > y->data) - (x->data < y->data);
 }
 
 /* Reads the lines of the file and sorts them by length. */
@@ -44,21 +51,15 @@ static void read_lines(workload *w, const char *path)
     w->memory = file_read(path, &length);
     if (!w->memory)
         return;
-    br_text *lines = malloc((length + 1) * sizeof *lines), line;
-    w->lines = malloc((length + 1) * sizeof *lines);
-    int64_t *order = malloc((length + 1) * sizeof *order);
+    w->lines = malloc((length + 1) * sizeof *w->lines);
     const char *end = w->memory + length, *at = text_first_line(w->memory, end);
-    while (lines && text_next_line(&at, end, '\n', &line))
-        lines[w->n++] = line;
-    if (!lines || !w->lines || !order || w->n < BATCH)
+    while (w->lines && text_next_line(&at, end, '\n', &w->lines[w->n]))
+        w->n++;
+    if (!w->lines || w->n < BATCH)
         br_raise(BR_ERROR_ARGUMENT, "%s: fewer than %d lines, or not enough memory for them", path,
                  BATCH);
     else
-        embedder_sort(w->n, lines, order);
-    for (int64_t i = 0; i < w->n && !br_failed(); i++)
-        w->lines[i] = lines[order[i]];
-    free(order);
-    free(lines);
+        qsort(w->lines, (size_t)w->n, sizeof *w->lines, by_length);
 }
 
 static void step(void *context)
@@ -67,10 +68,11 @@ static void step(void *context)
     br_scope *scope = br_no_grad_begin();
     br_tensor *all;
     if (w->lines) {
-        all = embedder_embed(&w->embedder, BATCH, w->lines + w->batch * BATCH);
+        all = br_sentence_transformer_encode(w->model, BATCH, w->lines + w->batch * BATCH,
+                                             BR_OPTIONS(br_sentence_encode, .batch_size = BATCH));
         w->batch = (w->batch + STRIDE) % (w->n / BATCH);
     } else {
-        all = embedder_run(&w->embedder, &w->tokens);
+        all = br_sentence_transformer_forward(w->model, &w->tokens);
     }
     w->sum = br_item(br_sum(all));
     br_scope_end(scope);
@@ -145,9 +147,11 @@ static int run(const bench_options *o, const struct entry *e)
     workload w = { 0 };
     br_scope *scope = br_scope_begin();
     /* Texts are not truncated, because compare_embed.py does not truncate them either. */
-    if (embedder_open(&w.embedder, o->model, &(sentence_options){ .max_length = INT32_MAX }))
+    w.model = br_sentence_transformer_load(
+        o->model, BR_OPTIONS(br_sentence_transformer, .max_seq_length = INT32_MAX), NULL);
+    if (w.model)
         run_entry(o, &w, e);
-    embedder_close(&w.embedder);
+    br_sentence_transformer_free(w.model);
     free(w.lines);
     free(w.memory);
     br_scope_end(scope);

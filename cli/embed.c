@@ -1,9 +1,6 @@
 /* cli/embed.c - `brasa embed --model DIR TEXT...`: sentence embeddings of a BERT, and their cosine
- * similarities.
- *
- * Texts of similar length are batched together, so that batches have little padding. */
+ * similarities. */
 #include "cli/cli.h"
-#include "cli/embedder.h"
 #include "cli/pretrained.h"
 #include "cli/progress.h"
 
@@ -45,14 +42,13 @@ typedef struct request {
     const char *model, *file;
     bool json;
     int64_t batch_size;
-    sentence_options sentence;
+    br_sentence_transformer_options options;
 } request;
 
 typedef struct texts {
     int64_t n;
     br_text *items;
-    int64_t *order; /* indices, sorted by length */
-    char *memory;   /* contents of the file */
+    char *memory; /* contents of the file */
 } texts;
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
@@ -90,57 +86,57 @@ static bool read_arguments(texts *t, int n, char **arguments)
 
 static bool read_texts(texts *t, const request *r, int n, char **arguments)
 {
+    if (!r->file)
+        return read_arguments(t, n, arguments);
     size_t length = 0;
-    if (r->file)
-        t->memory = file_read(r->file, &length);
-    if (br_failed() || !(r->file ? split_lines(t, length) : read_arguments(t, n, arguments)))
-        return false;
-    t->order = malloc((size_t)(t->n + 1) * sizeof *t->order);
-    if (!t->order)
-        return no_memory();
-    embedder_sort(t->n, t->items, t->order);
-    return true;
+    t->memory = file_read(r->file, &length);
+    return t->memory && split_lines(t, length);
 }
 
 static void free_texts(texts *t)
 {
     free(t->items);
-    free(t->order);
     free(t->memory);
 }
 
 /* ---- Embedding ------------------------------------------------------------------------------- */
 
-/* Embeds texts order[from] .. order[from + n - 1] into their rows of `all`. */
-static void embed_batch(const embedder *e, const texts *t, int64_t from, int64_t n, br_tensor *all)
+static br_sentence_transformer *open_model(const request *r)
 {
-    br_scope *scope = br_scope_begin();
-    br_text *some = malloc((size_t)n * sizeof *some);
-    if (!some)
-        no_memory();
-    for (int64_t i = 0; some && i < n; i++)
-        some[i] = t->items[t->order[from + i]];
-    br_tensor *rows = some ? embedder_embed(e, n, some) : NULL;
-    for (int64_t i = 0; rows && i < n; i++)
-        br_copy_(br_select(all, 0, t->order[from + i]), br_select(rows, 0, i));
-    free(some);
-    br_scope_end(scope);
+    br_auto_model_report report;
+    br_sentence_transformer *model = br_sentence_transformer_load(r->model, &r->options, &report);
+    if (model)
+        pretrained_warn(br_sentence_transformer_folder(model),
+                        br_sentence_transformer_tokenizer(model), &report);
+    br_auto_model_report_clear(&report);
+    return model;
+}
+
+typedef struct shown_progress {
+    progress progress;
+    int64_t batch_size;
+} shown_progress;
+
+static bool show_progress(void *context, int64_t done, int64_t total)
+{
+    (void)total;
+    shown_progress *s = context;
+    if (s->progress.terminal && s->progress.total > 1)
+        progress_update(&s->progress, (done + s->batch_size - 1) / s->batch_size, "");
+    return true;
 }
 
 /* Returns the embeddings [t->n, size] in the order of the texts; NULL on error. */
-static br_tensor *embed_all(const embedder *e, const request *r, const texts *t)
+static br_tensor *embed_all(br_sentence_transformer *model, const request *r, const texts *t)
 {
-    br_tensor *all = br_empty(BR_SHAPE(t->n, embedder_size(e)), BR_F32);
-    int64_t size = r->batch_size;
-    progress p = progress_begin(0, (t->n + size - 1) / size);
-    for (int64_t from = 0; from < t->n && !br_failed(); from += size) {
-        int64_t n = from + size < t->n ? size : t->n - from;
-        embed_batch(e, t, from, n, all);
-        if (p.terminal && p.total > 1 && !br_failed())
-            progress_update(&p, from / size + 1, "");
-    }
-    progress_end(&p);
-    return br_failed() ? NULL : all;
+    shown_progress s = { progress_begin(0, (t->n + r->batch_size - 1) / r->batch_size),
+                         r->batch_size };
+    br_sentence_encode_options o =
+        *BR_OPTIONS(br_sentence_encode, .batch_size = r->batch_size,
+                    .normalize_embeddings = !r->json, .on_batch = show_progress, .context = &s);
+    br_tensor *all = br_sentence_transformer_encode(model, t->n, t->items, &o);
+    progress_end(&s.progress);
+    return all;
 }
 
 /* ---- Showing --------------------------------------------------------------------------------- */
@@ -165,9 +161,9 @@ static void show_json(const texts *t, br_tensor *all)
     }
 }
 
-static void show_cosines(const texts *t, br_tensor *all)
+/* Shows the cosines of rows of length 1. */
+static void show_cosines(const texts *t, br_tensor *rows)
 {
-    br_tensor *rows = embedder_normalize(all);
     br_tensor *cosines = br_matmul(rows, br_transpose(rows, 0, 1));
     const float *values = br_data_f32(cosines);
     for (int64_t i = 0; values && i < t->n; i++) {
@@ -187,19 +183,42 @@ static void embed(const request *r, int n, char **arguments)
                  "embed: cosines are shown for at most %d texts, got %" PRId64
                  "; --json prints the embeddings instead",
                  MAX_SHOWN, t.n);
-    embedder e = { 0 };
-    bool open = !br_failed() && embedder_open(&e, r->model, &r->sentence);
-    br_tensor *all = open ? embed_all(&e, r, &t) : NULL;
+    br_sentence_transformer *model = br_failed() ? NULL : open_model(r);
+    br_tensor *all = model && !br_failed() ? embed_all(model, r, &t) : NULL;
     if (all && r->json)
         show_json(&t, all);
     else if (all)
         show_cosines(&t, all);
-    embedder_close(&e);
+    br_sentence_transformer_free(model);
     free_texts(&t);
     br_scope_end(scope);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
+
+/* Values of --pooling. */
+static const char *const poolings[] = {
+    [BR_POOLING_CLS] = "cls",
+    [BR_POOLING_MAX] = "max",
+    [BR_POOLING_MEAN] = "mean",
+    [BR_POOLING_MEAN_SQRT_LEN] = "mean_sqrt_len",
+    [BR_POOLING_WEIGHTEDMEAN] = "weightedmean",
+    [BR_POOLING_LASTTOKEN] = "lasttoken",
+};
+
+/* Sets *pooling to the mode of that name; returns 0 or the exit status. */
+static int choose_pooling(const char *name, br_pooling *pooling)
+{
+    for (br_pooling i = BR_POOLING_CLS; i <= BR_POOLING_LASTTOKEN; i++)
+        if (strcmp(poolings[i], name) == 0) {
+            *pooling = i;
+            return 0;
+        }
+    return cli_usage("embed",
+                     "--pooling is '%s', must be cls, max, mean, mean_sqrt_len, weightedmean or "
+                     "lasttoken",
+                     name);
+}
 
 static const struct option options[] = {
     { "model", required_argument, NULL, 'm' },
@@ -223,23 +242,17 @@ static int parse_option(void *of, int c)
         r->model = optarg;
         return 0;
     case 'c':
-        r->sentence.cased = true;
+        r->options.do_lower_case = BR_SETTING_OFF;
         return 0;
     case 'f':
         r->file = optarg;
         return 0;
     case 'l': /* two special tokens and at least one of the text */
-        return text_to_integer(optarg, 3, INT32_MAX, &r->sentence.max_length)
+        return text_to_integer(optarg, 3, INT32_MAX, &r->options.max_seq_length)
                    ? 0
                    : cli_usage("embed", "--max-length is '%s', must be at least 3", optarg);
     case 'p':
-        r->sentence.pooling = optarg;
-        return sentence_mode(optarg) >= 0
-                   ? 0
-                   : cli_usage("embed",
-                               "--pooling is '%s', must be cls, max, mean, mean_sqrt_len, "
-                               "weightedmean or lasttoken",
-                               optarg);
+        return choose_pooling(optarg, &r->options.pooling);
     case 'b':
         return text_to_integer(optarg, 1, 65536, &r->batch_size)
                    ? 0
@@ -254,7 +267,7 @@ static int parse_option(void *of, int c)
 
 int cli_embed(int argc, char **argv)
 {
-    request r = { .batch_size = 32 };
+    request r = { .batch_size = 32, .options = br_sentence_transformer_defaults() };
     int status = cli_options(argc, argv, "m:f:l:p:b:jh", options, help, parse_option, &r);
     if (status != CLI_CONTINUE)
         return status;

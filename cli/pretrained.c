@@ -135,6 +135,15 @@ static void warn(const char *dir, const br_auto_model_report *report)
                 dir, br_printable(report->missing_names));
 }
 
+bool pretrained_warn(const char *dir, const br_tokenizer *tokenizer,
+                     const br_auto_model_report *report)
+{
+    if (!warn_of_tokens(dir, tokenizer))
+        return false;
+    warn(dir, report);
+    return true;
+}
+
 void *pretrained_load(const char *dir, const char *class_name, const br_tokenizer *tokenizer,
                       br_auto_model_report *report)
 {

@@ -23,6 +23,10 @@ const void *pretrained_family(const char *dir, const void *families, int n, size
  * it with br_auto_model_report_clear(). */
 void *pretrained_load(const char *dir, const char *class_name, const br_tokenizer *tokenizer,
                       br_auto_model_report *report);
+/* Warns in the same way about a model that was loaded with this report. Returns false with an error
+ * if the folder's config.json cannot be read. */
+bool pretrained_warn(const char *dir, const br_tokenizer *tokenizer,
+                     const br_auto_model_report *report);
 /* Returns vocab_size of the folder's config.json; 0 with an error on failure. */
 int64_t pretrained_rows(const char *dir);
 /* Checks that all ids of a text are below `rows`. Otherwise the error names the token. */

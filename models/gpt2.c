@@ -519,9 +519,9 @@ static const char *differing_key(br_module *a, br_module *b)
 }
 
 static const br_model_class classes[] = {
-    { BASE, load_model },
-    { "GPT2LMHeadModel", load_lm },
-    { NULL, NULL },
+    { BASE, load_model, NULL },
+    { "GPT2LMHeadModel", load_lm, NULL },
+    { NULL, NULL, NULL },
 };
 
 static const char *const heads[] = { "lm_head.", NULL };

@@ -239,13 +239,17 @@ static const char *differing_key(br_module *a, br_module *b)
     return activation_of(x) != activation_of(y) ? "hidden_act" : NULL;
 }
 
+static br_tensor *last_hidden_state(br_module *module, const br_token_batch *batch)
+{
+    br_hf_bert_options o = *BR_OPTIONS(br_hf_bert, .attention_mask = batch->attention_mask,
+                                       .token_type_ids = batch->type_ids);
+    return br_hf_bert_forward((br_hf_bert *)module, batch->ids, &o);
+}
+
 static const br_model_class classes[] = {
-    { BASE, load_model },
-    { PRETRAINING, load_pretraining },
-    { MASKED_LM, load_masked_lm },
-    { NEXT_SENTENCE, load_next_sentence },
-    { CLASSIFICATION, load_classification },
-    { NULL, NULL },
+    { BASE, load_model, last_hidden_state },       { PRETRAINING, load_pretraining, NULL },
+    { MASKED_LM, load_masked_lm, NULL },           { NEXT_SENTENCE, load_next_sentence, NULL },
+    { CLASSIFICATION, load_classification, NULL }, { NULL, NULL, NULL },
 };
 
 /* A BERT that was trained without a pooler or with another head lacks only these. */

@@ -430,9 +430,9 @@ static const char *differing_key(br_module *a, br_module *b)
 }
 
 static const br_model_class classes[] = {
-    { MODEL, load_model },
-    { GENERATION, load_generation },
-    { NULL, NULL },
+    { MODEL, load_model, NULL },
+    { GENERATION, load_generation, NULL },
+    { NULL, NULL, NULL },
 };
 
 static const char *const heads[] = { NULL };

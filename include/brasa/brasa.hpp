@@ -183,6 +183,10 @@ struct deleter {
     {
         br_generation_config_free(p);
     }
+    void operator()(br_sentence_transformer *p) const noexcept
+    {
+        br_sentence_transformer_free(p);
+    }
     void operator()(br_attention *p) const noexcept
     {
         br_attention_free(p);

@@ -66,6 +66,8 @@ class Binding:
             self.types[match[1]] = ctypes.c_void_p
         elif match := re.fullmatch(r"((?:const )?\w+[ *]+)(\w+) ?\((.*)\)", s):
             self.declare_function(match[2], match[1], match[3])
+        elif s.startswith("extern "):
+            pass  # a table of the library's own, such as br_model_families
         elif s and s != "}":
             raise SyntaxError("cannot parse: " + s)
 

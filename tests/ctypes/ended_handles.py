@@ -96,6 +96,14 @@ def generation_config(br):
     return br.br_generation_config_load(str(FOLDER).encode(), None)
 
 
+def sentence_transformer(br):
+    folder = FOLDER / "sentence"
+    if not folder.exists():
+        shutil.copytree(GOLDEN.parent.parent / "models/hf_bert/pretraining", folder)
+        (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+    return br.br_sentence_transformer_load(str(folder).encode(), None, None)
+
+
 def attention(br):
     tokens = (ctypes.c_char_p * 2)(b"a", b"b")
     text = br.br_attention_text(tokens=ctypes.cast(tokens, ctypes.c_void_p), n_tokens=2)
@@ -130,6 +138,7 @@ HANDLES = {
     "br_decode_stream": pair(lambda br: br.br_decode_stream_new(tokenizer(br), False, 0, None), "br_decode_stream_free"),
     "br_auto_config": pair(auto_config, "br_auto_config_free"),
     "br_generation_config": pair(generation_config, "br_generation_config_free"),
+    "br_sentence_transformer": pair(sentence_transformer, "br_sentence_transformer_free"),
     "br_profile": pair(lambda br: br.br_profile_begin(), "br_profile_free"),
     "br_recorder": pair(lambda br: br.br_recorder_begin(), "br_recorder_end"),
     "br_attention": pair(attention, "br_attention_free"),

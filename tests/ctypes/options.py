@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """options.py check LIBRARY [CC] | record LIBRARY [CC]
 
-Compares the defaults of every option struct with those of PyTorch and transformers. `check` compares the
-results of br_*_defaults() with options.tsv. `record` reads the signatures of the installed PyTorch and
-transformers and prints that table; it requires both packages."""
+Compares the defaults of every option struct with those of PyTorch, transformers and sentence-transformers. `check`
+compares the results of br_*_defaults() with options.tsv. `record` reads the signatures of the installed packages and
+prints that table; it requires all three."""
 
 import ctypes
 import inspect
@@ -82,6 +82,7 @@ MIRRORS = {
     "br_tokenizer": (["transformers.BertTokenizer"], {"strip_accents": ("strip_accents", lambda s: 0)}),
     "br_bpe": (["transformers.GPT2Tokenizer"], {}),
     "br_sentencepiece": (["transformers.T5Tokenizer"], {}),
+    "br_sentence_encode": (["sentence_transformers.SentenceTransformer.encode"], {}),
     "br_encode": (["transformers.PreTrainedTokenizerBase.__call__"],
                   {"max_length": ("max_length", lambda n: 0), "truncation": ("truncation", lambda t: 0),
                    "padding": ("padding", int), "pad_to_multiple_of": ("pad_to_multiple_of", lambda n: 0)}),
@@ -128,6 +129,10 @@ ABSENT = {
         return_offsets_mapping return_length""",
     "read from the vocabulary's file": "_spm_precompiled_charsmap additional_special_tokens bos_token",
     "pad_left and truncate_left": "padding_side",
+    "on_batch": "show_progress_bar",
+    "br_sentence_transformer_encode() always returns whole f32 embeddings": """output_value precision convert_to_numpy
+        convert_to_tensor truncate_dim""",
+    "several processes": "pool chunk_size",
     "one token for all three, end_of_text, or the file's tokens": "unk_token eos_token pad_token",
     "an argument of the convolutions' constructors": "bias",
 }

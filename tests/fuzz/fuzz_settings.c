@@ -1,10 +1,9 @@
-/* tests/fuzz/fuzz_settings.c - any bytes as a file of settings that commands read:
- * generation_config.json for `brasa generate`; and for `brasa embed` modules.json,
- * sentence_bert_config.json, the configuration of a module, config_sentence_transformers.json and
- * tokenizer_config.json.
+/* tests/fuzz/fuzz_settings.c - any bytes as a file of settings: generation_config.json for
+ * `brasa generate`; and for sentence embeddings modules.json, sentence_bert_config.json, the
+ * configuration of a module, config_sentence_transformers.json and tokenizer_config.json.
  *
  * The first byte chooses the file. */
-#include "cli/sentence.h"
+#include "pretrained/sentence_files.h"
 #include "tests/fuzz/folder.h"
 
 #include <brasa/pretrained.h>
@@ -54,11 +53,15 @@ static void read_generation(const char *path)
 
 static void read_sentence(const char *path)
 {
-    sentence s;
-    bool ok = sentence_read(&s, path, &(sentence_options){ 0 });
+    br_sentence_settings s;
+    const char *prompt;
+    br_sentence_transformer_options o = br_sentence_transformer_defaults();
+    bool ok = br__sentence_read(&s, path, &o);
     require_answer(ok);
-    require(!ok || (s.n_modes > 0 && s.n_modes <= SENTENCE_MAX_MODES && s.max_length >= 0));
-    sentence_free(&s);
+    require(!ok || (s.n_modes > 0 && s.n_modes <= BR_MAX_POOLINGS && s.max_length >= 0));
+    if (ok)
+        require_answer(br__sentence_prompt(&s, "query", &prompt));
+    br__sentence_free(&s);
 }
 
 static void try_bytes(const uint8_t *bytes, size_t n)

@@ -5,6 +5,7 @@
 
 #include <brasa/nn.h>
 #include <brasa/pretrained/auto_config.h>
+#include <brasa/tokenizers.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,6 +16,9 @@ typedef struct br_model_class {
     const char *name;
     /* Makes the module. Its weights are not initialized under br_skip_init(). */
     void *(*make)(const br_auto_config *config);
+    /* Returns the last hidden state of each token of a batch, [B, S, hidden_size], for sentence
+     * embeddings. NULL: the class has none. */
+    br_tensor *(*last_hidden_state)(br_module *module, const br_token_batch *batch);
 } br_model_class;
 
 /* A model_type. */

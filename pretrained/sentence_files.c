@@ -1,30 +1,23 @@
-/* cli/sentence.c - see sentence.h. Meanings and defaults are those of sentence-transformers 6. */
-#include "cli/sentence.h"
+/* pretrained/sentence_files.c - see sentence_files.h. Meanings and defaults are those of
+ * sentence-transformers 6. */
+#include "pretrained/sentence_files.h"
 
-#include "cli/cli.h"
 #include "io/io_internal.h"
 #include "io/json.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-enum { MAX_BYTES = 4 << 20, MIN_LENGTH = 3 /* two special tokens and one of the text */ };
+enum { MAX_BYTES = 4 << 20 };
 
-static const char op[] = "embed";
+static const char op[] = "sentence_transformer";
 
-const char *const sentence_modes[SENTENCE_MODES] = { "cls",           "max",          "mean",
-                                                     "mean_sqrt_len", "weightedmean", "lasttoken" };
-
-int sentence_mode(const char *name)
-{
-    for (int i = 0; i < SENTENCE_MODES; i++)
-        if (strcmp(sentence_modes[i], name) == 0)
-            return i;
-    return -1;
-}
+/* Ends of messages about a value that an option replaces. */
+#define OVERRIDES_POOLING "the option pooling (brasa embed: --pooling MODE) overrides it"
+#define OVERRIDES_LENGTH  "the option max_seq_length (brasa embed: --max-length N) overrides it"
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
@@ -50,7 +43,7 @@ static bool refuse_value(const side_file *f, const char *key, const json_t *valu
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
     refuse(f, "%s is %s, must be %s", key, text ? br_printable(text) : "invalid", must);
-    free(text);
+    free(text); /* by jansson */
     return false;
 }
 
@@ -58,7 +51,7 @@ static bool refuse_value(const side_file *f, const char *key, const json_t *valu
  * close_file() in any case. */
 static bool open_any_file(side_file *f, const char *dir, const char *name, bool required)
 {
-    *f = (side_file){ .path = text_format("%s/%s", dir, name) };
+    *f = (side_file){ .path = br_format("%s/%s", dir, name) };
     if (!f->path)
         return false;
     if (!required && access(f->path, F_OK) != 0)
@@ -86,7 +79,7 @@ static bool open_file(side_file *f, const char *dir, const char *name, json_type
 static void close_file(side_file *f)
 {
     json_decref(f->value);
-    free(f->path);
+    br_free(f->path);
 }
 
 /* Returns the value of a key; NULL if it is missing or null. */
@@ -114,32 +107,32 @@ static bool read_flag(const side_file *f, const char *key, bool *flag)
 /* Values of pooling_mode, and the flags of files that were written before version 6. */
 static const struct {
     const char *name, *flag;
-} mode_keys[SENTENCE_MODES] = {
-    [SENTENCE_CLS] = { "cls", "pooling_mode_cls_token" },
-    [SENTENCE_MAX] = { "max", "pooling_mode_max_tokens" },
-    [SENTENCE_MEAN] = { "mean", "pooling_mode_mean_tokens" },
-    [SENTENCE_MEAN_SQRT_LEN] = { "mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens" },
-    [SENTENCE_WEIGHTEDMEAN] = { "weightedmean", "pooling_mode_weightedmean_tokens" },
-    [SENTENCE_LASTTOKEN] = { "lasttoken", "pooling_mode_lasttoken" },
+} mode_keys[] = {
+    [BR_POOLING_CLS] = { "cls", "pooling_mode_cls_token" },
+    [BR_POOLING_MAX] = { "max", "pooling_mode_max_tokens" },
+    [BR_POOLING_MEAN] = { "mean", "pooling_mode_mean_tokens" },
+    [BR_POOLING_MEAN_SQRT_LEN] = { "mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens" },
+    [BR_POOLING_WEIGHTEDMEAN] = { "weightedmean", "pooling_mode_weightedmean_tokens" },
+    [BR_POOLING_LASTTOKEN] = { "lasttoken", "pooling_mode_lasttoken" },
 };
 
-static bool add_mode(sentence *s, const side_file *f, const json_t *value)
+static bool add_mode(br_sentence_settings *s, const side_file *f, const json_t *value)
 {
     const char *name = json_string_value(value);
-    for (int i = 0; name && i < SENTENCE_MODES; i++) {
+    for (br_pooling i = BR_POOLING_CLS; name && i <= BR_POOLING_LASTTOKEN; i++) {
         if (strcmp(mode_keys[i].name, name) != 0)
             continue;
-        if (s->n_modes == SENTENCE_MAX_MODES)
-            return refuse(f, "pooling_mode has more than %d modes", SENTENCE_MAX_MODES);
-        s->modes[s->n_modes++] = (sentence_pooling)i;
+        if (s->n_modes == BR_MAX_POOLINGS)
+            return refuse(f, "pooling_mode has more than %d modes", BR_MAX_POOLINGS);
+        s->modes[s->n_modes++] = i;
         return true;
     }
     return refuse_value(f, "pooling_mode", value,
-                        "one of " MODES ", or a list of them; --pooling MODE overrides it");
+                        "one of " MODES ", or a list of them; " OVERRIDES_POOLING);
 }
 
 /* Reads pooling_mode, which is a mode or a list of modes. */
-static bool read_modes(sentence *s, const side_file *f, const json_t *value)
+static bool read_modes(br_sentence_settings *s, const side_file *f, const json_t *value)
 {
     if (!json_is_array(value))
         return add_mode(s, f, value);
@@ -147,7 +140,7 @@ static bool read_modes(sentence *s, const side_file *f, const json_t *value)
         if (!add_mode(s, f, json_array_get(value, i)))
             return false;
     return s->n_modes > 0 || refuse(f, "pooling_mode is an empty list, must be one of " MODES
-                                       ", or a list of them; --pooling MODE overrides it");
+                                       ", or a list of them; " OVERRIDES_POOLING);
 }
 
 /* Refuses a flag of a mode that does not exist. */
@@ -158,28 +151,28 @@ static bool check_flags(const side_file *f)
     json_object_foreach(f->value, key, value)
     {
         bool known = strncmp(key, "pooling_mode_", strlen("pooling_mode_")) != 0;
-        for (int i = 0; i < SENTENCE_MODES; i++)
+        for (br_pooling i = BR_POOLING_CLS; i <= BR_POOLING_LASTTOKEN; i++)
             known |= strcmp(key, mode_keys[i].flag) == 0;
         if (!known && !json_is_false(value))
-            return refuse(f, "%s is not a known pooling mode; --pooling MODE overrides it",
+            return refuse(f, "%s is not a known pooling mode; " OVERRIDES_POOLING,
                           br_printable(key));
     }
     return true;
 }
 
-static bool read_flags(sentence *s, const side_file *f)
+static bool read_flags(br_sentence_settings *s, const side_file *f)
 {
     if (!check_flags(f))
         return false;
-    for (int i = 0; i < SENTENCE_MODES; i++) {
+    for (br_pooling i = BR_POOLING_CLS; i <= BR_POOLING_LASTTOKEN; i++) {
         bool on = false;
         if (!read_flag(f, mode_keys[i].flag, &on))
             return false;
         if (on)
-            s->modes[s->n_modes++] = (sentence_pooling)i;
+            s->modes[s->n_modes++] = i;
     }
     if (s->n_modes == 0)
-        s->modes[s->n_modes++] = SENTENCE_MEAN;
+        s->modes[s->n_modes++] = BR_POOLING_MEAN;
     return true;
 }
 
@@ -198,17 +191,17 @@ static bool check_size(const side_file *f, const char *key, const br_auto_config
                    json_integer_value(value), size, br_printable(br_auto_config_path(config))));
 }
 
-static bool read_pooling(sentence *s, const char *folder, const sentence_options *o,
-                         const br_auto_config *config)
+static bool read_pooling(br_sentence_settings *s, const char *folder,
+                         const br_sentence_transformer_options *o)
 {
     side_file f;
-    bool ok = open_file(&f, folder, "config.json", JSON_OBJECT, !o->pooling);
-    ok = ok && check_size(&f, "word_embedding_dimension", config) &&
-         check_size(&f, "embedding_dimension", config) &&
+    bool ok = open_file(&f, folder, "config.json", JSON_OBJECT, o->pooling == BR_POOLING_AUTO);
+    ok = ok && check_size(&f, "word_embedding_dimension", s->config) &&
+         check_size(&f, "embedding_dimension", s->config) &&
          read_flag(&f, "include_prompt", &s->include_prompt);
     if (json_is_null(json_object_get(f.value, "include_prompt")))
         s->include_prompt = false;
-    if (ok && !o->pooling) {
+    if (ok && o->pooling == BR_POOLING_AUTO) {
         json_t *mode = json_object_get(f.value, "pooling_mode");
         ok = mode ? read_modes(s, &f, mode) : read_flags(s, &f);
     }
@@ -235,38 +228,36 @@ static bool read_normalize(const char *folder)
 
 /* Sets max_length to the smaller of the model's number of positions and the tokenizer's
  * model_max_length. */
-static bool read_tokenizer_limit(sentence *s, const side_file *tokenizer,
-                                 const br_auto_config *config)
+static bool read_tokenizer_limit(br_sentence_settings *s, const side_file *tokenizer)
 {
     double limit = INT32_MAX;
-    if (br_auto_config_has(config, "max_position_embeddings"))
-        limit = (double)br_auto_config_size(config, "max_position_embeddings");
+    if (br_auto_config_has(s->config, "max_position_embeddings"))
+        limit = (double)br_auto_config_size(s->config, "max_position_embeddings");
     json_t *value = get(tokenizer, "model_max_length");
     if (br_failed())
         return false;
     double most = value ? json_number_value(value) : limit; /* such as 1e30 */
-    if (!(most >= MIN_LENGTH) || most != floor(most))
+    if (!(most >= BR_MIN_SEQ_LENGTH) || most != floor(most))
         return refuse_value(tokenizer, "model_max_length", value,
-                            "an integer of at least 3; --max-length N overrides it");
+                            "an integer of at least 3; " OVERRIDES_LENGTH);
     limit = fmin(limit, most);
     s->max_length = (int64_t)limit;
     return true;
 }
 
-static bool read_length(sentence *s, const side_file *f, const side_file *tokenizer,
-                        const br_auto_config *config)
+static bool read_length(br_sentence_settings *s, const side_file *f, const side_file *tokenizer)
 {
     json_t *value = get(f, "max_seq_length");
     if (!value)
-        return read_tokenizer_limit(s, tokenizer, config);
+        return read_tokenizer_limit(s, tokenizer);
     s->max_length = json_integer_value(value);
-    return (s->max_length >= MIN_LENGTH && s->max_length <= INT32_MAX) ||
+    return (s->max_length >= BR_MIN_SEQ_LENGTH && s->max_length <= INT32_MAX) ||
            refuse_value(f, "max_seq_length", value,
-                        "an integer in 3 .. 2147483647; --max-length N overrides it");
+                        "an integer in 3 .. 2147483647; " OVERRIDES_LENGTH);
 }
 
 /* Reads truncation_side: the side on which texts are truncated. */
-static bool read_truncation(sentence *s, const side_file *tokenizer)
+static bool read_truncation(br_sentence_settings *s, const side_file *tokenizer)
 {
     json_t *value = get(tokenizer, "truncation_side");
     const char *side = value ? json_string_value(value) : "right";
@@ -277,7 +268,7 @@ static bool read_truncation(sentence *s, const side_file *tokenizer)
 
 /* Opens the file of the transformer module: the first of its possible names whose object is not
  * empty. Such a file may also contain null. Call close_file() in any case. */
-static bool open_transformer_file(sentence *s, side_file *f)
+static bool open_transformer_file(br_sentence_settings *s, side_file *f)
 {
     static const char *const names[] = {
         "sentence_bert_config.json",       "sentence_roberta_config.json",
@@ -301,50 +292,70 @@ static bool open_transformer_file(sentence *s, side_file *f)
     return true;
 }
 
-static bool read_transformer(sentence *s, const sentence_options *o, const br_auto_config *config)
+static bool read_transformer(br_sentence_settings *s, const br_sentence_transformer_options *o)
 {
     side_file f, tokenizer = { 0 };
     bool ok = open_transformer_file(s, &f) && read_flag(&f, "do_lower_case", &s->lower_case) &&
               open_file(&tokenizer, s->folder, "tokenizer_config.json", JSON_OBJECT, false) &&
-              (o->max_length > 0 || read_length(s, &f, &tokenizer, config)) &&
+              (o->max_seq_length > 0 || read_length(s, &f, &tokenizer)) &&
               read_truncation(s, &tokenizer);
     close_file(&tokenizer);
     close_file(&f);
     return ok;
 }
 
-/* ---- The prompt ------------------------------------------------------------------------------ */
+/* ---- Prompts --------------------------------------------------------------------------------- */
 
-/* Sets the prompt that default_prompt_name names. */
-static bool choose_prompt(sentence *s, const side_file *f)
+/* Sets *prompt to the prompt of that name; to "" if it is null, or if it is missing and
+ * sentence-transformers gives every model an empty one; else to NULL if it is missing. */
+static bool find_prompt(const br_sentence_settings *s, const char *name, const char **prompt)
+{
+    const json_t *value = json_object_get(s->prompts, name);
+    bool optional = strcmp(name, "query") == 0 || strcmp(name, "document") == 0;
+    *prompt = json_string_value(value);
+    if (json_is_null(value) || (!value && optional))
+        *prompt = "";
+    if (!value || *prompt)
+        return true;
+    const side_file f = { .path = s->prompts_path };
+    return refuse(&f, "the prompt \"%s\" is not a string", br_printable(name));
+}
+
+bool br__sentence_prompt(const br_sentence_settings *s, const char *name, const char **prompt)
+{
+    if (!find_prompt(s, name, prompt))
+        return false;
+    if (!*prompt)
+        br_fail(BR_ERROR_ARGUMENT, op, "the option prompt_name is \"%s\", %s %s",
+                br_printable(name),
+                s->prompts ? "must be the name of one of the prompts in" : "but no prompts are in",
+                s->prompts ? s->prompts_path : s->folder);
+    return *prompt;
+}
+
+/* Keeps the prompts, and sets the one that default_prompt_name names. */
+static bool choose_prompt(br_sentence_settings *s, const side_file *f)
 {
     json_t *name = get(f, "default_prompt_name"), *prompts = json_object_get(f->value, "prompts");
     if (prompts && !json_is_object(prompts))
         return refuse_value(f, "prompts", prompts, "an object");
+    s->prompts = json_incref(prompts);
     if (!name)
         return true;
     if (!json_is_string(name))
         return refuse_value(f, "default_prompt_name", name, "a string");
-    const char *key = json_string_value(name);
-    json_t *prompt = json_object_get(prompts, key);
-    /* sentence-transformers gives every model these two prompts, which are empty by default. */
-    bool optional = strcmp(key, "query") == 0 || strcmp(key, "document") == 0;
-    if (!prompt || json_is_null(prompt))
-        return prompt || optional ||
-               refuse_value(f, "default_prompt_name", name, "the name of one of the prompts");
-    if (!json_is_string(prompt))
-        return refuse(f, "the prompt \"%s\" is not a string", br_printable(key));
-    if (json_string_length(prompt) == 0)
-        return true;
-    s->prompt = text_format("%s", json_string_value(prompt));
-    return s->prompt != NULL;
+    if (!find_prompt(s, json_string_value(name), &s->prompt))
+        return false;
+    return s->prompt ||
+           refuse_value(f, "default_prompt_name", name, "the name of one of the prompts");
 }
 
-static bool read_prompt(sentence *s, const char *dir)
+static bool read_prompts(br_sentence_settings *s, const char *dir)
 {
     side_file f;
-    bool ok = open_file(&f, dir, "config_sentence_transformers.json", JSON_OBJECT, false) &&
-              choose_prompt(s, &f);
+    bool ok = open_file(&f, dir, "config_sentence_transformers.json", JSON_OBJECT, false);
+    s->prompts_path = f.path ? br_strdup(f.path) : NULL;
+    ok = ok && s->prompts_path && choose_prompt(s, &f);
     close_file(&f);
     return ok;
 }
@@ -365,7 +376,7 @@ static char *module_folder(const side_file *f, size_t i, const char *dir, const 
                br_printable(path));
         return NULL;
     }
-    return *path ? text_format("%s/%s", dir, path) : text_format("%s", dir);
+    return *path ? br_format("%s/%s", dir, path) : br_format("%s", dir);
 }
 
 /* Returns which module a class is, or MODULES with an error. */
@@ -378,8 +389,9 @@ static module find_module(const side_file *f, size_t i, const char *type)
         if (strcmp(dot + 1, names[k]) == 0)
             return (module)k;
     refuse(f,
-           "module %zu is %s, but 'brasa embed' supports only Transformer, Pooling and Normalize "
-           "of sentence_transformers",
+           "module %zu is %s, but only Transformer, Pooling and Normalize of sentence_transformers "
+           "are "
+           "supported",
            i, br_printable(type));
     return MODULES;
 }
@@ -405,7 +417,7 @@ static bool read_module(const side_file *f, size_t i, const char *dir, char *fol
     return folders[m] != NULL;
 }
 
-static bool read_list(const side_file *f, const char *dir, const sentence_options *o,
+static bool read_list(const side_file *f, const char *dir, const br_sentence_transformer_options *o,
                       char *folders[MODULES])
 {
     for (size_t i = 0; i < json_array_size(f->value); i++)
@@ -413,51 +425,58 @@ static bool read_list(const side_file *f, const char *dir, const sentence_option
             return false;
     if (!folders[TRANSFORMER])
         return refuse(f, "the list has no Transformer module");
-    return folders[POOLING] || o->pooling ||
-           refuse(f, "the list has no Pooling module; --pooling MODE chooses a mode");
+    return folders[POOLING] || o->pooling != BR_POOLING_AUTO ||
+           refuse(f, "the list has no Pooling module; the option pooling (brasa embed: --pooling "
+                     "MODE) chooses a mode");
 }
 
-static bool read_modules(sentence *s, const side_file *f, const char *dir,
-                         const sentence_options *o)
+static bool read_modules(br_sentence_settings *s, const side_file *f, const char *dir,
+                         const br_sentence_transformer_options *o)
 {
     char *folders[MODULES] = { NULL };
     bool ok = read_list(f, dir, o, folders);
     s->folder = folders[TRANSFORMER];
     s->normalize = folders[NORMALIZE] != NULL;
-    br_auto_config *config = ok ? br_auto_config_load(s->folder) : NULL;
-    ok = config && read_transformer(s, o, config) &&
-         (!folders[POOLING] || read_pooling(s, folders[POOLING], o, config)) &&
-         (!folders[NORMALIZE] || read_normalize(folders[NORMALIZE])) && read_prompt(s, dir);
-    br_auto_config_free(config);
-    free(folders[POOLING]);
-    free(folders[NORMALIZE]);
+    s->config = ok ? br_auto_config_load(s->folder) : NULL;
+    ok = s->config && read_transformer(s, o) &&
+         (!folders[POOLING] || read_pooling(s, folders[POOLING], o)) &&
+         (!folders[NORMALIZE] || read_normalize(folders[NORMALIZE])) && read_prompts(s, dir);
+    br_free(folders[POOLING]);
+    br_free(folders[NORMALIZE]);
     return ok;
+}
+
+/* ---- A folder without modules.json ----------------------------------------------------------- */
+
+static bool use_defaults(br_sentence_settings *s, const char *dir)
+{
+    s->normalize = true;
+    if (s->n_modes == 0)
+        s->modes[s->n_modes++] = BR_POOLING_MEAN;
+    s->folder = br_strdup(dir);
+    s->config = s->folder ? br_auto_config_load(dir) : NULL;
+    return s->config;
 }
 
 /* ---------------------------------------------------------------------------------------------- */
 
-bool sentence_read(sentence *s, const char *dir, const sentence_options *o)
+bool br__sentence_read(br_sentence_settings *s, const char *dir,
+                       const br_sentence_transformer_options *o)
 {
-    *s = (sentence){ .include_prompt = true, .max_length = o->max_length };
-    if (o->pooling)
-        s->modes[s->n_modes++] = (sentence_pooling)sentence_mode(o->pooling);
+    *s = (br_sentence_settings){ .include_prompt = true, .max_length = o->max_seq_length };
+    if (o->pooling != BR_POOLING_AUTO)
+        s->modes[s->n_modes++] = o->pooling;
     side_file f;
-    bool ok = open_file(&f, dir, "modules.json", JSON_ARRAY, false);
-    if (ok && f.value) {
-        ok = read_modules(s, &f, dir, o);
-    } else if (ok) {
-        s->normalize = true;
-        if (!o->pooling)
-            s->modes[s->n_modes++] = SENTENCE_MEAN;
-        s->folder = text_format("%s", dir);
-        ok = s->folder != NULL;
-    }
+    bool ok = open_file(&f, dir, "modules.json", JSON_ARRAY, false) &&
+              (f.value ? read_modules(s, &f, dir, o) : use_defaults(s, dir));
     close_file(&f);
     return ok;
 }
 
-void sentence_free(sentence *s)
+void br__sentence_free(br_sentence_settings *s)
 {
-    free(s->folder);
-    free(s->prompt);
+    br_free(s->folder);
+    br_auto_config_free(s->config);
+    br_free(s->prompts_path);
+    json_decref(s->prompts);
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Prints the expected results of tests/cli/test_embed.c: the first three elements of the embeddings of
+"""Prints the expected results of tests/pretrained/test_sentence_files.c: the first three elements of the embeddings of
 two texts of different lengths by sentence-transformers, for each case of the table there.
 
-    record_embed.py
+    record_sentence.py
 
 Requires sentence-transformers and transformers from PyPI; written with 6.2.0 and 5.24.0.
 """

@@ -1,0 +1,55 @@
+/* pretrained/pooling.c - see pooling.h. */
+#include "pretrained/pooling.h"
+
+#include "tensor/tensor_internal.h"
+
+#include <math.h>
+
+/* Writes the weight of each token of a text in the pooled sum. `mask` is 0 for tokens that are not
+ * pooled. */
+static void set_weights(br_pooling mode, int64_t n, const float *mask, float *weights)
+{
+    int64_t first = -1, last = -1, count = 0, sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        weights[i] = 0;
+        if (mask[i] == 0)
+            continue;
+        first = first < 0 ? i : first;
+        last = i;
+        count++;
+        sum += i + 1;
+    }
+    if (mode == BR_POOLING_CLS)
+        weights[first < 0 ? 0 : first] = 1;
+    else if (mode == BR_POOLING_LASTTOKEN && last >= 0)
+        weights[last] = 1;
+    if (mode == BR_POOLING_CLS || mode == BR_POOLING_LASTTOKEN)
+        return;
+    for (int64_t i = 0; i <= last; i++)
+        if (mask[i] != 0)
+            weights[i] =
+                (float)(mode == BR_POOLING_MEAN            ? 1 / (double)count
+                        : mode == BR_POOLING_MEAN_SQRT_LEN ? 1 / sqrt((double)count)
+                                                           : (double)(i + 1) / (double)sum);
+}
+
+br_tensor *br__pool(br_pooling mode, br_tensor *states, br_tensor *mask)
+{
+    if (mode == BR_POOLING_MAX) {
+        br_tensor *hidden = br_unsqueeze(br_eq_scalar(mask, 0), 2);
+        return br_max_dim(br_masked_fill(states, hidden, -INFINITY), 1, false, NULL);
+    }
+    br_tensor *weights = br_zeros_like(mask);
+    const float *from = br_data_f32(mask);
+    float *to = br_data_f32(weights);
+    int64_t n = from ? br_size(mask, 0) : 0, length = from ? br_size(mask, 1) : 0;
+    for (int64_t i = 0; to && i < n; i++)
+        set_weights(mode, length, from + i * length, to + i * length);
+    return br_select(br_matmul(br_unsqueeze(weights, 1), states), 1, 0);
+}
+
+br_tensor *br__normalize_rows(br_tensor *x)
+{
+    br_tensor *squares = br_sum_dim(br_mul(x, x), BR_DIMS(-1), true);
+    return br_div(x, br_sqrt(br_clamp(squares, 1e-24, INFINITY)));
+}

@@ -1,0 +1,13 @@
+/* pretrained/pooling.h - how the hidden states of a text's tokens become one embedding. */
+#ifndef BR_POOLING_H
+#define BR_POOLING_H
+
+#include <brasa/pretrained/sentence_transformer.h>
+
+/* Returns [n, hidden_size] for states [n, length, hidden_size] and a mask f32 [n, length], which is
+ * 0 for tokens that are not pooled. */
+br_tensor *br__pool(br_pooling mode, br_tensor *states, br_tensor *mask);
+/* Returns x [n, size] with rows of length 1. */
+br_tensor *br__normalize_rows(br_tensor *x);
+
+#endif

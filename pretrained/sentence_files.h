@@ -1,0 +1,43 @@
+/* pretrained/sentence_files.h - the files of sentence-transformers in a model folder: how a text is
+ * truncated, and how the hidden states of its tokens become one embedding. */
+#ifndef BR_SENTENCE_FILES_H
+#define BR_SENTENCE_FILES_H
+
+#include <brasa/pretrained/auto_config.h>
+#include <brasa/pretrained/sentence_transformer.h>
+#include <jansson.h>
+
+enum {
+    BR_MAX_POOLINGS = 16,
+    BR_MIN_SEQ_LENGTH = 3, /* two special tokens and one of the text */
+};
+
+typedef struct br_sentence_settings {
+    char *folder; /* of the model and the tokenizer */
+    br_auto_config *config;
+    int n_modes;
+    br_pooling modes[BR_MAX_POOLINGS]; /* their results are concatenated */
+    bool normalize;                    /* to length 1 */
+    bool lower_case;                   /* lower-case the text, whatever the tokenizer does */
+    /* Name of the transformer module's file: sentence_bert_config.json or the like. */
+    const char *settings_file;
+    int64_t max_length;  /* truncate texts to this number of tokens; 0: do not truncate */
+    bool truncate_left;  /* remove tokens from the beginning */
+    char *prompts_path;  /* path of config_sentence_transformers.json, which may be missing */
+    json_t *prompts;     /* its object of prompts by name, or NULL */
+    const char *prompt;  /* precedes each text by default; owned by `prompts`; NULL: none */
+    bool include_prompt; /* also pool the prompt's tokens */
+} br_sentence_settings;
+
+/* Reads modules.json and the files that belong to it. In a folder without modules.json, the
+ * embedding is the normalized mean, and texts are not truncated. Returns false with an error that
+ * names the file, the key and the value on failure. Call br__sentence_free() in either case. */
+bool br__sentence_read(br_sentence_settings *s, const char *dir,
+                       const br_sentence_transformer_options *options);
+void br__sentence_free(br_sentence_settings *s);
+/* Sets *prompt to the prompt of that name, which is owned by the settings; "" if it is null, or if
+ * it is missing and sentence-transformers gives every model an empty one. Returns false with an
+ * error on failure. */
+bool br__sentence_prompt(const br_sentence_settings *s, const char *name, const char **prompt);
+
+#endif

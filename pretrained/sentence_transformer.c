@@ -1,0 +1,445 @@
+/* pretrained/sentence_transformer.c - sentence embeddings: the model of a folder, and its settings
+ * (sentence_files.h). */
+#include "nn/nn_internal.h"
+#include "pretrained/auto_model_internal.h"
+#include "pretrained/pooling.h"
+#include "pretrained/sentence_files.h"
+#include "tokenizers/tokenizer_internal.h"
+
+#include <brasa/pretrained.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+BR_DEFINE_DEFAULTS(br_sentence_transformer)
+BR_DEFINE_DEFAULTS(br_sentence_encode)
+
+static const char op[] = "sentence_transformer";
+
+struct br_sentence_transformer {
+    br_sentence_settings settings;
+    br_tokenizer *tokenizer;
+    const br_model_class *class;
+    br_module *module;
+    int64_t dimension, vocab_size;
+    int64_t max_tokens; /* the model's number of positions */
+};
+
+/* ---- Loading --------------------------------------------------------------------------------- */
+
+static bool check_options(const br_sentence_transformer_options *o)
+{
+    if (o->pooling < BR_POOLING_AUTO || o->pooling > BR_POOLING_LASTTOKEN)
+        br_fail(BR_ERROR_ARGUMENT, op, "the option pooling is %d, must be one of br_pooling",
+                (int)o->pooling);
+    else if (o->max_seq_length != 0 &&
+             (o->max_seq_length < BR_MIN_SEQ_LENGTH || o->max_seq_length > INT32_MAX))
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "the option max_seq_length is %" PRId64
+                ", must be 3 .. 2147483647, or 0 for what the files say",
+                o->max_seq_length);
+    else if (o->do_lower_case < BR_SETTING_AUTO || o->do_lower_case > BR_SETTING_ON)
+        br_fail(BR_ERROR_ARGUMENT, op, "do_lower_case is %d, must be one of br_setting",
+                (int)o->do_lower_case);
+    return !br_failed();
+}
+
+/* Returns the base model of the family if it has a last hidden state, else NULL. */
+static const br_model_class *embedding_class(const br_model_family *family)
+{
+    return family->classes->last_hidden_state ? family->classes : NULL;
+}
+
+/* Finds the class of the folder's model. Otherwise the error lists the types that have one. */
+static bool find_class(br_sentence_transformer *self)
+{
+    const br_auto_config *config = self->settings.config;
+    const char *type = br_auto_config_model_type(config);
+    br__text known = { 0 };
+    for (const br_model_family *const *f = br_model_families; *f && !self->class; f++) {
+        if (!embedding_class(*f))
+            continue;
+        if (type && strcmp((*f)->model_type, type) == 0)
+            self->class = embedding_class(*f);
+        br__text_add(&known, "%s\"%s\"", known.data ? ", " : "", (*f)->model_type);
+    }
+    if (!self->class && !br_failed())
+        br_fail(BR_ERROR_FORMAT, op,
+                "%s: model_type is %s%s%s, but sentence embeddings are supported only for %s",
+                br_printable(br_auto_config_path(config)), type ? "\"" : "",
+                type ? br_printable(type) : "missing", type ? "\"" : "", known.data);
+    br_free(known.data);
+    return !br_failed();
+}
+
+static bool read_sizes(br_sentence_transformer *self)
+{
+    const br_auto_config *config = self->settings.config;
+    self->dimension = self->settings.n_modes * br_auto_config_size(config, "hidden_size");
+    self->vocab_size = br_auto_config_size(config, "vocab_size");
+    bool limited = br_auto_config_has(config, "max_position_embeddings");
+    self->max_tokens = limited ? br_auto_config_size(config, "max_position_embeddings") : INT32_MAX;
+    return !br_failed();
+}
+
+/* Opens the tokenizer, and makes it lower-case texts if the option or the folder's files require
+ * it. */
+static bool open_tokenizer(br_sentence_transformer *self, br_setting lower_case)
+{
+    const br_sentence_settings *s = &self->settings;
+    br_setting off = lower_case == BR_SETTING_OFF ? BR_SETTING_OFF : BR_SETTING_AUTO;
+    br_tokenizer *t = self->tokenizer =
+        br_auto_tokenizer_load(s->folder, BR_OPTIONS(br_auto_tokenizer, .do_lower_case = off));
+    bool option = lower_case == BR_SETTING_ON;
+    if (!t || !(option || (s->lower_case && lower_case == BR_SETTING_AUTO)))
+        return t;
+    if (t->kind == &br__word_pieces) {
+        t->lowercase = true;
+        br__tokenizer_finish_added(t); /* added tokens are lower-cased, too */
+    } else {
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "%s%s%s: do_lower_case is true, but this is supported only for WordPiece "
+                "tokenizers",
+                br_printable(s->folder), option ? "" : "/", option ? "" : s->settings_file);
+    }
+    return !br_failed();
+}
+
+static bool load(br_sentence_transformer *self, const char *dir,
+                 const br_sentence_transformer_options *o, br_auto_model_report *report)
+{
+    if (!br__sentence_read(&self->settings, dir, o) || !find_class(self) || !read_sizes(self) ||
+        !open_tokenizer(self, o->do_lower_case))
+        return false;
+    self->module = br_auto_model_load(
+        self->settings.folder, BR_OPTIONS(br_auto_model, .class_name = self->class->name), report);
+    return self->module;
+}
+
+br_sentence_transformer *br_sentence_transformer_load(
+    const char *dir, const br_sentence_transformer_options *options, br_auto_model_report *report)
+{
+    if (report)
+        *report = (br_auto_model_report){ 0 };
+    const br_sentence_transformer_options *o = BR_OPTIONS_OF(op, br_sentence_transformer, options);
+    if (!br__required(op, "dir", dir) || !check_options(o))
+        return NULL;
+    br_sentence_transformer *self = BR_NEW(br_sentence_transformer);
+    if (self && load(self, dir, o, report))
+        return self;
+    br_sentence_transformer_free(self);
+    return NULL;
+}
+
+void br_sentence_transformer_free(br_sentence_transformer *self)
+{
+    if (!BR_END("sentence_transformer_free", self))
+        return;
+    br_module_free(self->module);
+    br_tokenizer_free(self->tokenizer);
+    br__sentence_free(&self->settings);
+    BR_FREE(self);
+}
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+int64_t br_sentence_transformer_dimension(const br_sentence_transformer *self)
+{
+    return br__required("sentence_transformer_dimension", "self", self) ? self->dimension : 0;
+}
+
+const char *br_sentence_transformer_folder(const br_sentence_transformer *self)
+{
+    return br__required("sentence_transformer_folder", "self", self) ? self->settings.folder : NULL;
+}
+
+const br_tokenizer *br_sentence_transformer_tokenizer(const br_sentence_transformer *self)
+{
+    return br__required("sentence_transformer_tokenizer", "self", self) ? self->tokenizer : NULL;
+}
+
+br_module *br_sentence_transformer_module(const br_sentence_transformer *self)
+{
+    return br__required("sentence_transformer_module", "self", self) ? self->module : NULL;
+}
+
+/* ---- Batches of ids -------------------------------------------------------------------------- */
+
+/* Returns the mask f32 [n, length] of the tokens that are pooled: those of attention_mask, except
+ * the first `prompt` tokens. */
+static br_tensor *pooled_tokens(br_tensor *attention_mask, int64_t prompt)
+{
+    br_tensor *mask = br_to(attention_mask, BR_F32);
+    int64_t length = br_size(mask, 1);
+    if (br_failed() || prompt == 0)
+        return mask;
+    br_tensor *after = br_ones(BR_SHAPE(length), BR_F32);
+    float *values = br_data_f32(after);
+    for (int64_t i = 0; values && i < length && i < prompt; i++)
+        values[i] = 0;
+    return br_mul(mask, after);
+}
+
+/* Returns the embeddings [n, dimension]. The first `prompt` tokens are not pooled. */
+static br_tensor *embed(const br_sentence_transformer *self, const br_token_batch *batch,
+                        int64_t prompt)
+{
+    const br_sentence_settings *s = &self->settings;
+    br_tensor *states = self->class->last_hidden_state(self->module, batch);
+    br_tensor *mask = pooled_tokens(batch->attention_mask, prompt), *parts[BR_MAX_POOLINGS];
+    for (int i = 0; i < s->n_modes; i++)
+        parts[i] = br__pool(s->modes[i], states, mask);
+    br_tensor *all = br_cat(s->n_modes, parts, 1);
+    return s->normalize ? br__normalize_rows(all) : all;
+}
+
+static bool check_batch(const char *operation, const br_token_batch *batch)
+{
+    if (!br__required(operation, "batch", batch) ||
+        !br__required(operation, "batch->ids", batch->ids) ||
+        !br__required(operation, "batch->attention_mask", batch->attention_mask))
+        return false;
+    const br_tensor *ids = batch->ids, *mask = batch->attention_mask;
+    if (br_ndim(ids) != 2 || !br_same_shape(ids, mask))
+        br_fail(BR_ERROR_SHAPE, operation,
+                "batch->ids %s and batch->attention_mask %s must have the same shape [n, length]",
+                br__shape(ids), br__shape(mask));
+    return !br_failed();
+}
+
+br_tensor *br_sentence_transformer_forward(br_sentence_transformer *self,
+                                           const br_token_batch *batch)
+{
+    const char *operation = "sentence_transformer_forward";
+    if (!br__required(operation, "self", self) || !check_batch(operation, batch))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *rows = br_scope_return(scope, embed(self, batch, 0));
+    br_scope_end(scope);
+    return rows;
+}
+
+/* ---- Texts ----------------------------------------------------------------------------------- */
+
+/* A call of br_sentence_transformer_encode(). */
+typedef struct encoding {
+    const br_sentence_transformer *self;
+    const br_sentence_encode_options *o;
+    const char *prompt;    /* "": none */
+    int64_t prompt_tokens; /* number of the first tokens that are not pooled */
+    int64_t n;
+    br_text *texts; /* with their lengths */
+    int64_t *order; /* indices of the texts, sorted by length */
+    br_tensor *rows;
+} encoding;
+
+static bool check_call(const br_sentence_transformer *self, int64_t n, const br_text *texts,
+                       const br_sentence_encode_options *o)
+{
+    if (!br__required(op, "self", self) || (n > 0 && !br__required(op, "texts", texts)))
+        return false;
+    if (n < 0)
+        br_fail(BR_ERROR_ARGUMENT, op, "n is %" PRId64 ", must be at least 0", n);
+    else if (o->batch_size < 1)
+        br_fail(BR_ERROR_ARGUMENT, op, "the option batch_size is %" PRId64 ", must be at least 1",
+                o->batch_size);
+    return !br_failed();
+}
+
+static bool check_text(int64_t i, const br_text *text)
+{
+    if (text->length < -1)
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "texts[%" PRId64 "] has length %" PRId64
+                ", must be at least 0, or -1 for text that ends with a NUL",
+                i, text->length);
+    else if (!text->data && text->length != 0)
+        br_fail(BR_ERROR_ARGUMENT, op, "texts[%" PRId64 "] is NULL, must be text", i);
+    return !br_failed();
+}
+
+/* Copies the texts with their lengths. */
+static bool copy_texts(encoding *e, const br_text *texts)
+{
+    e->texts = br_calloc((size_t)e->n, sizeof *e->texts);
+    for (int64_t i = 0; e->texts && i < e->n; i++) {
+        if (!check_text(i, &texts[i]))
+            return false;
+        const char *data = texts[i].data ? texts[i].data : "";
+        int64_t length = texts[i].length;
+        e->texts[i] = (br_text){ data, length == -1 ? (int64_t)strlen(data) : length };
+    }
+    return e->texts;
+}
+
+static int by_length(const void *a, const void *b, void *texts)
+{
+    int64_t i = *(const int64_t *)a, k = *(const int64_t *)b;
+    int64_t x = ((const br_text *)texts)[i].length, y = ((const br_text *)texts)[k].length;
+    return x != y ? (x > y) - (x < y) : (i > k) - (i < k);
+}
+
+static bool sort_texts(encoding *e)
+{
+    e->order = br_calloc((size_t)e->n, sizeof *e->order);
+    for (int64_t i = 0; e->order && i < e->n; i++)
+        e->order[i] = i;
+    if (e->order)
+        qsort_r(e->order, (size_t)e->n, sizeof *e->order, by_length, e->texts);
+    return e->order;
+}
+
+static bool choose_prompt(encoding *e)
+{
+    const br_sentence_settings *s = &e->self->settings;
+    e->prompt = s->prompt ? s->prompt : "";
+    if (e->o->prompt)
+        e->prompt = e->o->prompt;
+    else if (e->o->prompt_name)
+        return br__sentence_prompt(s, e->o->prompt_name, &e->prompt);
+    return true;
+}
+
+/* Sets the number of tokens of the prompt: all except a special token at its end. */
+static bool count_prompt(encoding *e)
+{
+    const br_tokenizer *t = e->self->tokenizer;
+    if (!*e->prompt || e->self->settings.include_prompt)
+        return true;
+    br_encode_options o = *BR_OPTIONS(br_encode, .max_length = e->self->settings.max_length);
+    br_encoding *prompt = br_tokenizer_encode(t, &(br_text){ e->prompt, -1 }, NULL, &o);
+    int64_t n = prompt ? prompt->length : 0;
+    e->prompt_tokens = n > 0 && br__is_special(t, prompt->ids[n - 1]) ? n - 1 : n;
+    br_encoding_free(prompt);
+    return prompt;
+}
+
+/* Replaces n texts by texts that begin with the prompt. Returns their memory, which the caller
+ * frees with br_free(), or NULL and an error. */
+static char *add_prompt(const char *prompt, int64_t n, br_text *texts)
+{
+    size_t length = strlen(prompt), total = 1;
+    for (int64_t i = 0; i < n; i++)
+        total += length + (size_t)texts[i].length;
+    char *memory = br_malloc(total), *end = memory;
+    for (int64_t i = 0; memory && i < n; i++) {
+        br_text prompted = { end, (int64_t)length + texts[i].length };
+        end = mempcpy(mempcpy(end, prompt, length), texts[i].data, (size_t)texts[i].length);
+        texts[i] = prompted;
+    }
+    return memory;
+}
+
+/* Encodes the n texts order[0] .. order[n - 1] with the prompt. */
+static bool tokenize(const encoding *e, const int64_t *order, int64_t n, br_token_batch *batch)
+{
+    const br_sentence_settings *s = &e->self->settings;
+    br_encode_options o =
+        *BR_OPTIONS(br_encode, .max_length = s->max_length, .truncate_left = s->truncate_left);
+    br_text *texts = br_calloc((size_t)n, sizeof *texts);
+    for (int64_t i = 0; texts && i < n; i++)
+        texts[i] = e->texts[order[i]];
+    char *memory = texts && *e->prompt ? add_prompt(e->prompt, n, texts) : NULL;
+    bool ok =
+        !br_failed() && br_tokenizer_encode_batch(e->self->tokenizer, n, texts, NULL, &o, batch);
+    br_free(memory);
+    br_free(texts);
+    return ok;
+}
+
+/* Checks the ids of text i, whose number of tokens is not more than n. */
+static bool check_ids(const br_sentence_transformer *self, int64_t i, int64_t n, const int64_t *ids)
+{
+    for (int64_t k = 0; k < n; k++) {
+        if (ids[k] < self->vocab_size)
+            continue;
+        br_fail(BR_ERROR_FORMAT, op,
+                "texts[%" PRId64 "] has the token '%s' with id %" PRId64
+                ", but vocab_size is only %" PRId64 " in %s",
+                i, br_printable(br_tokenizer_token(self->tokenizer, ids[k])), ids[k],
+                self->vocab_size, br_printable(br_auto_config_path(self->settings.config)));
+        return false;
+    }
+    return true;
+}
+
+static bool check_length(const br_sentence_transformer *self, int64_t i, int64_t n,
+                         const int64_t *mask)
+{
+    int64_t tokens = 0;
+    for (int64_t k = 0; k < n; k++)
+        tokens += mask[k];
+    if (tokens <= self->max_tokens)
+        return true;
+    br_fail(BR_ERROR_ARGUMENT, op,
+            "texts[%" PRId64 "] has %" PRId64 " tokens, more than the model's limit of %" PRId64
+            "; the option max_seq_length = %" PRId64 " (brasa embed: --max-length %" PRId64
+            ") truncates it",
+            i, tokens, self->max_tokens, self->max_tokens, self->max_tokens);
+    return false;
+}
+
+/* Checks the ids and the lengths of the texts order[0] .. order[n - 1]. */
+static bool check_tokens(const encoding *e, const int64_t *order, const br_token_batch *batch)
+{
+    int64_t n = br_size(batch->ids, 0), length = br_size(batch->ids, 1);
+    const int64_t *ids = br_data_i64(batch->ids), *mask = br_data_i64(batch->attention_mask);
+    for (int64_t i = 0; ids && mask && i < n; i++)
+        if (!check_ids(e->self, order[i], length, ids + i * length) ||
+            !check_length(e->self, order[i], length, mask + i * length))
+            return false;
+    return !br_failed();
+}
+
+/* Embeds the texts order[from] .. order[from + n - 1] into their rows. */
+static bool encode_batch(const encoding *e, int64_t from, int64_t n)
+{
+    const int64_t *order = e->order + from;
+    br_scope *scope = br_scope_begin();
+    br_token_batch batch = { 0 };
+    bool ok = tokenize(e, order, n, &batch) && check_tokens(e, order, &batch);
+    br_tensor *rows = ok ? embed(e->self, &batch, e->prompt_tokens) : NULL;
+    if (rows && e->o->normalize_embeddings)
+        rows = br__normalize_rows(rows);
+    for (int64_t i = 0; rows && i < n; i++)
+        br_copy_(br_select(e->rows, 0, order[i]), br_select(rows, 0, i));
+    br_scope_end(scope);
+    return !br_failed();
+}
+
+static bool encode_batches(const encoding *e)
+{
+    int64_t n, size = e->o->batch_size;
+    for (int64_t from = 0; from < e->n; from += n) {
+        n = e->n - from < size ? e->n - from : size;
+        if (!encode_batch(e, from, n))
+            return false;
+        if (e->o->on_batch && !e->o->on_batch(e->o->context, from + n, e->n))
+            return br_fail(BR_ERROR_STATE, op,
+                           "on_batch returned false after %" PRId64 " of %" PRId64 " texts",
+                           from + n, e->n);
+    }
+    return !br_failed();
+}
+
+br_tensor *br_sentence_transformer_encode(br_sentence_transformer *self, int64_t n,
+                                          const br_text *texts,
+                                          const br_sentence_encode_options *options)
+{
+    const br_sentence_encode_options *o = BR_OPTIONS_OF(op, br_sentence_encode, options);
+    if (!check_call(self, n, texts, o))
+        return NULL;
+    if (br_is_training(self->module))
+        br_eval(self->module);
+    br_scope *scope = br_no_grad_begin();
+    encoding e = { .self = self, .o = o, .n = n };
+    e.rows = br_empty(BR_SHAPE(n, self->dimension), BR_F32);
+    bool ok = e.rows && copy_texts(&e, texts) && sort_texts(&e) && choose_prompt(&e) &&
+              count_prompt(&e) && encode_batches(&e);
+    br_tensor *rows = ok ? br_scope_return(scope, e.rows) : NULL;
+    br_free(e.texts);
+    br_free(e.order);
+    br_scope_end(scope);
+    return rows;
+}
