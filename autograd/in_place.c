@@ -39,7 +39,7 @@ static br_part part_of(const br_tensor *t)
 {
     const br_tensor *base = t->base;
     br_part part = { .ndim = t->ndim, .base_ndim = base->ndim };
-    part.offset = (t->data - base->data) / (ptrdiff_t)br_dtype_size(t->dtype);
+    part.offset = br__offset_in(base, t);
     memcpy(part.sizes, t->sizes, (size_t)t->ndim * sizeof *t->sizes);
     memcpy(part.strides, t->strides, (size_t)t->ndim * sizeof *t->strides);
     memcpy(part.base_sizes, base->sizes, (size_t)base->ndim * sizeof *base->sizes);

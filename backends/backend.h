@@ -55,6 +55,11 @@ typedef struct br_backend {
     void (*layer_norm)(const br_layer_norm_tensors *work);
     /* Returns false with an error if memory runs out. */
     bool (*layer_norm_grad)(const char *op, const br_layer_norm_tensors *work);
+    /* x is not empty. Returns false with an error if memory runs out. */
+    bool (*channel_norm)(const char *op, const br_channel_norm_work *work);
+    /* Whether the dtype can represent the coefficients of the gradient, such as rstd^3. */
+    bool (*channel_norm_fits)(const br_tensor *rstd);
+    bool (*channel_norm_grad)(const char *op, const br_channel_norm_work *work);
 } br_backend;
 
 /* The host's processor and memory. */

@@ -70,6 +70,12 @@ br_tensor *br__logistic(br_tensor *x);
 /* Fails and returns false if the kernel is an integer division and b contains 0. */
 bool br__check_divisor(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b);
 
+/* ---- Values that an operation needs to know -------------------------------------------------- */
+
+/* Returns the elements of t, which is i64, in row-major order in the host's memory, or NULL with an
+ * error. They are valid until the innermost scope ends. */
+const int64_t *br__host_i64(br_tensor *t);
+
 /* ---- Composed operations --------------------------------------------------------------------- */
 
 /* Ends the scope of a composed operation (if not NULL) and moves y to the enclosing scope. Returns

@@ -75,11 +75,15 @@ struct br_tensor {
 #define BR_NO_SLOT UINT32_MAX
 _Static_assert(sizeof(br_tensor) <= 192, "a tensor must fit into three cache lines");
 
-/* Returns a view of t's storage that begins at `data`, owned by the innermost scope. Computes numel
- * and contiguity. In grad mode the view holds t, or the base of t, as its base. The view is not
- * recorded for autograd: operations do that themselves. */
+/* Returns a view of t's storage that begins at element `offset` of t, counted in memory, owned by
+ * the innermost scope. Computes numel and contiguity. In grad mode the view holds t, or the base of
+ * t, as its base. The view is not recorded for autograd: operations do that themselves. */
 br_tensor *br__view_of(br_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides,
-                       char *data);
+                       int64_t offset);
+/* The same for a window of t (tensor/window.h). */
+br_tensor *br__view_at(br_tensor *t, const br_tensor *window);
+/* Returns the position of t's first element relative to that of `base`, in elements. */
+int64_t br__offset_in(const br_tensor *base, const br_tensor *t);
 /* Returns a tensor that shares t's elements, but that autograd treats as an ordinary tensor, not as
  * a view. */
 br_tensor *br__detached(const br_tensor *t);

@@ -316,8 +316,8 @@ static br_tensor *make_view(const br_tensor *t, int ndim, const int64_t *sizes,
 }
 
 /* Without grad mode a view does not hold its base, so that br__is_exclusive() remains accurate. */
-br_tensor *br__view_of(br_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides,
-                       char *data)
+static br_tensor *view_of(br_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides,
+                          char *data)
 {
     br_tensor *view = make_view(t, ndim, sizes, strides, data);
     if (!view)
@@ -329,6 +329,22 @@ br_tensor *br__view_of(br_tensor *t, int ndim, const int64_t *sizes, const int64
     view->base = br_retain(t->base ? t->base : t);
     view->changes = view->base->changes;
     return view;
+}
+
+br_tensor *br__view_of(br_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides,
+                       int64_t offset)
+{
+    return view_of(t, ndim, sizes, strides, br__element(t, offset));
+}
+
+br_tensor *br__view_at(br_tensor *t, const br_tensor *window)
+{
+    return view_of(t, window->ndim, window->sizes, window->strides, window->data);
+}
+
+int64_t br__offset_in(const br_tensor *base, const br_tensor *t)
+{
+    return (t->data - base->data) / (ptrdiff_t)br__dtype_size(t->dtype);
 }
 
 br_tensor *br__detached(const br_tensor *t)

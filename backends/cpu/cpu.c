@@ -24,4 +24,7 @@ const br_backend br__cpu_backend = {
     .softmax_grad = br__cpu_softmax_grad,
     .layer_norm = br__cpu_layer_norm,
     .layer_norm_grad = br__cpu_layer_norm_grad,
+    .channel_norm = br__cpu_channel_norm,
+    .channel_norm_fits = br__cpu_channel_norm_fits,
+    .channel_norm_grad = br__cpu_channel_norm_grad,
 };

@@ -55,7 +55,7 @@ static br_tensor *with_strides(br_tensor *t, const json_t *strides)
     br_tensor *memory = br_zeros(BR_SHAPE(span), br_dtype_of(t));
     if (!memory)
         return NULL;
-    br_tensor *view = br__view_of(memory, n, br_sizes(t), steps, memory->data);
+    br_tensor *view = br__view_of(memory, n, br_sizes(t), steps, 0);
     br_tensor *x = br_contiguous(t);
     /* Copies each element, because br_copy_() rejects a tensor in which several elements share an
      * address. Such elements are equal. */

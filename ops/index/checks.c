@@ -12,6 +12,12 @@ static int64_t first_outside(const int64_t *index, int64_t n, int64_t size)
     return -1;
 }
 
+const int64_t *br__host_i64(br_tensor *t)
+{
+    br_tensor *dense = br_contiguous(t);
+    return dense ? br_data_i64(dense) : NULL;
+}
+
 const char *br__position(const br_tensor *t, int64_t i)
 {
     int64_t position[BR_MAX_DIMS];
@@ -26,9 +32,8 @@ bool br__check_index(const char *op, br_tensor *index, const br_tensor *x, int64
 {
     int64_t size = x->ndim > 0 ? x->sizes[dim] : 1;
     br_scope *scope = br_scope_begin();
-    br_tensor *dense = br_contiguous(index);
-    const int64_t *values = dense ? (const int64_t *)(const void *)dense->data : NULL;
-    int64_t bad = dense ? first_outside(values, dense->numel, size) : -1;
+    const int64_t *values = br__host_i64(index);
+    int64_t bad = values ? first_outside(values, index->numel, size) : -1;
     if (bad >= 0)
         br_fail(BR_ERROR_INDEX, op,
                 "index %" PRId64 " at position %s is outside 0 .. %" PRId64 ": dimension %" PRId64
@@ -40,19 +45,18 @@ bool br__check_index(const char *op, br_tensor *index, const br_tensor *x, int64
 
 br_tensor *br__wrap_index(const char *op, br_tensor *index, int64_t size)
 {
-    br_tensor *dense = br_contiguous(index);
-    const int64_t *values = dense ? (const int64_t *)(const void *)dense->data : NULL;
+    const int64_t *values = br__host_i64(index);
     bool negative = false;
-    for (int64_t i = 0; dense && i < dense->numel; i++) {
+    for (int64_t i = 0; values && i < index->numel; i++) {
         if (values[i] < -size || values[i] >= size)
             return br_fail(BR_ERROR_INDEX, op,
                            "index %" PRId64 " at position %s is outside %" PRId64 " .. %" PRId64,
                            values[i], br__position(index, i), -size, size - 1);
         negative = negative || values[i] < 0;
     }
-    br_tensor *wrapped = negative ? br__new_like(op, dense, BR_I64) : dense;
-    int64_t *out = negative && wrapped ? (int64_t *)(void *)wrapped->data : NULL;
-    for (int64_t i = 0; out && i < dense->numel; i++)
+    br_tensor *wrapped = negative ? br__new_like(op, index, BR_I64) : br_contiguous(index);
+    int64_t *out = negative && wrapped ? br_data_i64(wrapped) : NULL;
+    for (int64_t i = 0; out && i < index->numel; i++)
         out[i] = values[i] + (values[i] < 0 ? size : 0);
     return wrapped;
 }

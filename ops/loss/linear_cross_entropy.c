@@ -45,8 +45,7 @@ static br_tensor *rows_of(br_tensor *t, int64_t first, int64_t n)
 {
     if (br_failed())
         return NULL;
-    const int64_t step = t->strides[0] * (int64_t)br_dtype_size(t->dtype);
-    return br__view_of(t, BR_SHAPE(n, t->sizes[1]), t->strides, t->data + first * step);
+    return br__view_of(t, BR_SHAPE(n, t->sizes[1]), t->strides, first * t->strides[0]);
 }
 
 static br_tensor *transpose_of(br_tensor *t)
@@ -54,7 +53,7 @@ static br_tensor *transpose_of(br_tensor *t)
     if (br_failed())
         return NULL;
     const int64_t strides[] = { t->strides[1], t->strides[0] };
-    return br__view_of(t, BR_SHAPE(t->sizes[1], t->sizes[0]), strides, t->data);
+    return br__view_of(t, BR_SHAPE(t->sizes[1], t->sizes[0]), strides, 0);
 }
 
 /* Adds the gradients with respect to the operands, given that of a chunk's scores. Only the bias's

@@ -293,7 +293,7 @@ static bool holds(const char *op, br_pointwise kernel, const br_tensor *a, const
     br_tensor *equal = scope ? br__new(op, a->ndim, a->sizes, BR_BOOL) : NULL;
     if (equal)
         br__pointwise(kernel, 3, (const br_tensor *[]){ equal, a, b }, params);
-    bool all = equal && !memchr(equal->data, 0, (size_t)equal->numel);
+    bool all = equal && br_item(br_all(equal)) != 0;
     br_scope_end(scope);
     return all;
 }

@@ -13,7 +13,8 @@
  * it writes a. */
 static bool same_elements(const br_tensor *a, const br_tensor *b)
 {
-    return a->data == b->data && br__same_shape(a, b) && a->dtype == b->dtype &&
+    return a->storage == b->storage && br__offset_in(a, b) == 0 && br__same_shape(a, b) &&
+           a->dtype == b->dtype &&
            memcmp(a->strides, b->strides, (size_t)a->ndim * sizeof *a->strides) == 0;
 }
 

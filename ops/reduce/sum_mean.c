@@ -87,7 +87,7 @@ static br_tensor *spread(const br_node *node, br_tensor *dy, unsigned bits)
         strides[d] = reduced ? 0 : dy->strides[own];
         own += !reduced || keepdim;
     }
-    return br__view_of(dy, ndim, sizes, strides, dy->data);
+    return br__view_of(dy, ndim, sizes, strides, 0);
 }
 
 /* ---- Sum and mean ---------------------------------------------------------------------------- */

@@ -9,10 +9,9 @@
 /* Returns the largest element, or -1 if there is none; -2 with an error if one is negative. */
 static int64_t largest_class(const char *op, br_tensor *index)
 {
-    br_tensor *dense = br_contiguous(index);
-    const int64_t *values = dense ? (const int64_t *)(const void *)dense->data : NULL;
-    int64_t max_value = dense ? -1 : -2;
-    for (int64_t i = 0; dense && i < dense->numel; i++) {
+    const int64_t *values = br__host_i64(index);
+    int64_t max_value = values ? -1 : -2;
+    for (int64_t i = 0; values && i < index->numel; i++) {
         if (values[i] < 0) {
             br_fail(BR_ERROR_INDEX, op, "value %" PRId64 " at position %s is negative", values[i],
                     br__position(index, i));

@@ -31,7 +31,7 @@ br_tensor *br__part(br_tensor *x, const br_part *part)
     if (!x)
         return NULL;
     br_tensor w = window_of(x, part);
-    br_tensor *y = br__view_of(x, w.ndim, w.sizes, w.strides, w.data);
+    br_tensor *y = br__view_at(x, &w);
     return br__recorded(&part_op, y, x, part, sizeof *part);
 }
 
@@ -97,7 +97,7 @@ static br_tensor *places(const br_part *part, const br_tensor *zeros)
     if (!all)
         return NULL;
     br_tensor w = window_of(all, part);
-    return br__view_of(all, w.ndim, w.sizes, w.strides, w.data);
+    return br__view_at(all, &w);
 }
 
 /* Adds y to the zeros. An element that occurs several times in the view receives the sum, added in

@@ -158,7 +158,7 @@ static br_tensor *triangle_indices(const char *op, int64_t rows, int64_t columns
     br_tensor *y = br__new(op, BR_SHAPE(2, n), BR_I64);
     if (y)
         BR_TRAFFIC(y);
-    int64_t *row = y ? (int64_t *)(void *)y->data : NULL, *column = row ? row + n : NULL;
+    int64_t *row = y ? br_data_i64(y) : NULL, *column = row ? row + n : NULL;
     for (int64_t i = (int64_t)first_row; y && n > 0 && i < end_row; i++) {
         int64_t first, end;
         columns_of(i, columns, offset, upper, &first, &end);

@@ -213,11 +213,11 @@ br_tensor *br_repeat_interleave_scalar(br_tensor *x, int64_t repeats, int64_t di
 
 /* Returns the sum of the contiguous counts; -1 with an error if one is negative or the sum
  * overflows. */
-static int64_t sum_counts(const char *op, const br_tensor *repeats)
+static int64_t sum_counts(const char *op, br_tensor *repeats)
 {
-    const int64_t *count = (const int64_t *)(const void *)repeats->data;
+    const int64_t *count = br__host_i64(repeats);
     int64_t sum = 0;
-    for (int64_t i = 0; i < repeats->numel; i++) {
+    for (int64_t i = 0; count && i < repeats->numel; i++) {
         if (count[i] < 0 || __builtin_add_overflow(sum, count[i], &sum)) {
             br_fail(BR_ERROR_ARGUMENT, op, "repeats is %" PRId64 " at position %" PRId64 ", %s",
                     count[i], i, count[i] < 0 ? "must be at least 0" : "which is too large");
@@ -233,8 +233,8 @@ static br_tensor *repeated_indices(const char *op, br_tensor *repeats, int64_t l
     repeats = br_contiguous(br_expand(repeats, BR_SHAPE(length)));
     int64_t n = repeats ? sum_counts(op, repeats) : -1;
     br_tensor *index = n < 0 ? NULL : br__new(op, BR_SHAPE(n), BR_I64);
-    const int64_t *count = index ? (const int64_t *)(const void *)repeats->data : NULL;
-    int64_t *out = index ? (int64_t *)(void *)index->data : NULL;
+    const int64_t *count = index ? br__host_i64(repeats) : NULL;
+    int64_t *out = index ? br_data_i64(index) : NULL;
     for (int64_t i = 0; out && i < repeats->numel; i++)
         for (int64_t k = 0; k < count[i]; k++)
             *out++ = i;

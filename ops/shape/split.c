@@ -82,7 +82,7 @@ static int make_parts(const br_op *op, br_tensor *x, const partition *p, int cap
         start += stacked ? 1 : p->sizes[i];
         if (stacked)
             br__window_drop(&w, (int)p->dim);
-        parts[i] = br__view_of(x, w.ndim, w.sizes, w.strides, w.data);
+        parts[i] = br__view_at(x, &w);
         if (i == 0)
             node = br_record(op, parts[0], BR_INPUTS(x), p,
                              sizeof *p + (stacked ? 0 : (size_t)p->n) * sizeof *p->sizes);

@@ -148,13 +148,14 @@ static br_tensor *reshaped(const br_op *op, br_tensor *x, int ndim, const int64_
 {
     int64_t strides[BR_MAX_DIMS];
     if (view_strides(x, ndim, sizes, strides))
-        return br__recorded(op, br__view_of(x, ndim, sizes, strides, x->data), x, NULL, 0);
+        return br__recorded(op, br__view_of(x, ndim, sizes, strides, 0), x, NULL, 0);
     br_tensor *y = br__new(op->name, ndim, sizes, x->dtype);
     if (!y)
         return NULL;
-    br_tensor window = br__window(x);
-    window.data = y->data;
-    br__default_strides(x->ndim, x->sizes, window.strides);
+    int64_t dense[BR_MAX_DIMS];
+    br_tensor window = br__window(y);
+    br__default_strides(x->ndim, x->sizes, dense);
+    br__window_reshape(&window, x->ndim, x->sizes, dense);
     br__copy(&window, x);
     return br__recorded(op, y, x, NULL, 0);
 }
@@ -183,7 +184,7 @@ br_tensor *br_view(br_tensor *x, int ndim, const int64_t *sizes)
             BR_ERROR_SHAPE, "view",
             "x %s with strides %s cannot be viewed as %s without a copy: use br_reshape()",
             br__shape(x), br__shape_of(x->ndim, x->strides), br__shape_of(ndim, complete));
-    return br__recorded(&view_op, br__view_of(x, ndim, complete, strides, x->data), x, NULL, 0);
+    return br__recorded(&view_op, br__view_of(x, ndim, complete, strides, 0), x, NULL, 0);
 }
 
 static const br_op flatten_op = { .name = "flatten", .backward = reshape_backward };
@@ -254,7 +255,7 @@ br_tensor *br_unsqueeze(br_tensor *x, int64_t dim)
                      : at < n ? x->strides[at] * x->sizes[at]
                               : 1;
     }
-    return br__recorded(&unsqueeze_op, br__view_of(x, n + 1, sizes, strides, x->data), x, NULL, 0);
+    return br__recorded(&unsqueeze_op, br__view_of(x, n + 1, sizes, strides, 0), x, NULL, 0);
 }
 
 static const br_op squeeze_op = { .name = "squeeze", .backward = reshape_backward };
@@ -270,7 +271,7 @@ static br_tensor *squeezed(br_tensor *x, unsigned dims)
         sizes[ndim] = x->sizes[i];
         strides[ndim++] = x->strides[i];
     }
-    return br__recorded(&squeeze_op, br__view_of(x, ndim, sizes, strides, x->data), x, NULL, 0);
+    return br__recorded(&squeeze_op, br__view_of(x, ndim, sizes, strides, 0), x, NULL, 0);
 }
 
 br_tensor *br_squeeze(br_tensor *x, int64_t dim)
@@ -307,7 +308,7 @@ static br_tensor *permuted(const br_op *op, br_tensor *x, const order *o)
         sizes[i] = x->sizes[o->dims[i]];
         strides[i] = x->strides[o->dims[i]];
     }
-    return br__recorded(op, br__view_of(x, x->ndim, sizes, strides, x->data), x, o, sizeof *o);
+    return br__recorded(op, br__view_of(x, x->ndim, sizes, strides, 0), x, o, sizeof *o);
 }
 
 static void permute_backward(br_node *node, br_tensor *dy, br_tensor **dx)
@@ -412,7 +413,7 @@ static br_tensor *expand(const char *op, br_tensor *x, int ndim, const int64_t *
     if (!expanded_sizes(op, x, ndim, sizes, full, strides) ||
         !br__check_sizes(op, ndim, full, x->dtype, &numel))
         return NULL;
-    return br__recorded(&expand_op, br__view_of(x, ndim, full, strides, x->data), x, NULL, 0);
+    return br__recorded(&expand_op, br__view_of(x, ndim, full, strides, 0), x, NULL, 0);
 }
 
 br_tensor *br_expand(br_tensor *x, int ndim, const int64_t *sizes)

@@ -79,6 +79,6 @@ br_tensor *br__view_window(br_tensor *x, const br_window *window)
     if (!x)
         return NULL;
     br_tensor w = window_of(x, window);
-    br_tensor *y = br__view_of(x, w.ndim, w.sizes, w.strides, w.data);
+    br_tensor *y = br__view_at(x, &w);
     return br__recorded(&window->kind->op, y, x, window, sizeof *window);
 }

@@ -72,9 +72,9 @@ Test(safetensors_write, any_layout_and_every_bit)
 {
     const uint32_t bits[6] = { 0x7fc00001, 0xffc12345, 0x7f800001, 0x80000000, 0x00000001, 5 };
     br_tensor *x = br_from_data(BR_SHAPE(2, 3), BR_F32, bits); /* NaNs with payloads */
-    br_tensor *transposed = br__view_of(x, BR_SHAPE(3, 2), (int64_t[]){ 1, 3 }, x->data);
-    br_tensor *expanded = br__view_of(x, BR_SHAPE(2, 2), (int64_t[]){ 0, 1 }, x->data);
-    br_tensor *backwards = br__view_of(x, BR_SHAPE(3), (int64_t[]){ -1 }, x->data + 20);
+    br_tensor *transposed = br__view_of(x, BR_SHAPE(3, 2), (int64_t[]){ 1, 3 }, 0);
+    br_tensor *expanded = br__view_of(x, BR_SHAPE(2, 2), (int64_t[]){ 0, 1 }, 0);
+    br_tensor *backwards = br__view_of(x, BR_SHAPE(3), (int64_t[]){ -1 }, 5);
     cr_assert(br_safetensors_save(
         PATH,
         LIST({ "tied", x }, { "t", transposed }, { "e", expanded }, { "b", backwards }, { "x", x }),

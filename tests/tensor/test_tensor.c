@@ -14,14 +14,6 @@ static const br_dtype all_dtypes[] = { BR_F32, BR_F64, BR_I64, BR_BOOL };
     for (const br_dtype *d = all_dtypes; d < all_dtypes + sizeof all_dtypes / sizeof *all_dtypes; \
          d++)
 
-/* Returns a view of t's storage. */
-static br_tensor *view(br_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides,
-                       int64_t offset)
-{
-    return br__view_of(t, ndim, sizes, strides,
-                       t->data + offset * (int64_t)br_dtype_size(t->dtype));
-}
-
 Test(tensor, version_and_dtypes)
 {
     char text[32];
@@ -214,7 +206,7 @@ Test(tensor, borrowed_memory_is_returned_once)
     br_scope *scope = br_scope_begin();
     br_tensor *t = br_borrow(BR_SHAPE(2, 3), BR_F64, values, count_call, &calls);
     cr_assert_eq(br_data(t), values);
-    br_tensor *column = br_retain(view(t, 1, (int64_t[]){ 2 }, (int64_t[]){ 3 }, 1));
+    br_tensor *column = br_retain(br__view_of(t, 1, (int64_t[]){ 2 }, (int64_t[]){ 3 }, 1));
     cr_assert(br_shares_storage(t, column) && !br__is_exclusive(t));
     br_scope_end(scope);
     cr_assert_eq(calls, 0);
@@ -239,7 +231,7 @@ Test(tensor, copy_out_requires_the_exact_size)
     cr_assert(br_copy_out(t, out, sizeof out));
     for (int i = 0; i < 6; i++)
         cr_assert_eq(out[i], (float)i);
-    br_tensor *odd = view(t, 1, (int64_t[]){ 3 }, (int64_t[]){ 2 }, 1);
+    br_tensor *odd = br__view_of(t, 1, (int64_t[]){ 3 }, (int64_t[]){ 2 }, 1);
     cr_assert(br_copy_out(odd, strided, sizeof strided));
     cr_assert(strided[0] == 1 && strided[1] == 3 && strided[2] == 5);
     check_fails(br_copy_out(t, out, sizeof out - 1),
@@ -274,9 +266,9 @@ Test(tensor, null_has_no_size)
 Test(tensor, sizes_strides_and_views)
 {
     br_tensor *t = br_arange(0, 24, 1, BR_I64);
-    br_tensor *cube = view(t, 3, (int64_t[]){ 2, 3, 4 }, (int64_t[]){ 12, 4, 1 }, 0);
-    br_tensor *turned = view(t, 3, (int64_t[]){ 4, 3, 2 }, (int64_t[]){ 1, 4, 12 }, 0);
-    br_tensor *flat = view(t, 3, (int64_t[]){ 1, 24, 1 }, (int64_t[]){ 99, 1, -7 }, 0);
+    br_tensor *cube = br__view_of(t, 3, (int64_t[]){ 2, 3, 4 }, (int64_t[]){ 12, 4, 1 }, 0);
+    br_tensor *turned = br__view_of(t, 3, (int64_t[]){ 4, 3, 2 }, (int64_t[]){ 1, 4, 12 }, 0);
+    br_tensor *flat = br__view_of(t, 3, (int64_t[]){ 1, 24, 1 }, (int64_t[]){ 99, 1, -7 }, 0);
     cr_assert(br_is_contiguous(cube) && !br_is_contiguous(turned));
     cr_assert(br_is_contiguous(flat), "the stride of a dimension of size 1 does not matter");
     cr_assert_eq(br_size(cube, -1), 4);
@@ -310,7 +302,8 @@ Test(tensor, new_in_the_memory_order_of_another_tensor)
 {
     const int64_t sizes[] = { 7, 1, 9, 6 }, empty[] = { 7, 0, 9, 6 };
     br_tensor *all = br_zeros(BR_SHAPE(120), BR_F32);
-    br_tensor *like = view(all, 4, (int64_t[]){ 2, 3, 5, 4 }, (int64_t[]){ 12, 4, 24, 1 }, 0);
+    br_tensor *like =
+        br__view_of(all, 4, (int64_t[]){ 2, 3, 5, 4 }, (int64_t[]){ 12, 4, 24, 1 }, 0);
     br_tensor *t = br__new_in_order("test", like, 4, sizes, BR_F64);
     const int64_t strides[] = { 6, 6, 42, 1 };
     for (int i = 0; i < 4; i++)
@@ -318,8 +311,8 @@ Test(tensor, new_in_the_memory_order_of_another_tensor)
     cr_assert(!br_is_contiguous(t));
     cr_assert_eq(br_numel(br__new_in_order("test", like, 4, empty, BR_F32)), 0);
     br_tensor *without[] = {
-        all, view(all, 4, (int64_t[]){ 2, 3, 4, 5 }, (int64_t[]){ 12, 4, 1, 24 }, 0),
-        view(all, 4, (int64_t[]){ 2, 3, 5, 4 }, (int64_t[]){ 4, 0, 24, 1 }, 0)
+        all, br__view_of(all, 4, (int64_t[]){ 2, 3, 4, 5 }, (int64_t[]){ 12, 4, 1, 24 }, 0),
+        br__view_of(all, 4, (int64_t[]){ 2, 3, 5, 4 }, (int64_t[]){ 4, 0, 24, 1 }, 0)
     };
     for (int i = 0; i < 3; i++)
         cr_assert(br_is_contiguous(br__new_in_order("test", without[i], 4, sizes, BR_F32)));
@@ -361,7 +354,7 @@ Test(tensor, copy_converts_broadcasts_and_follows_strides)
         br_tensor *src = br_empty(ndim, from, src_dtype);
         br__copy(src, br_randint(-3, 4, ndim, from));
         br__default_strides(ndim, from, from_strides);
-        br_tensor *dst = view(br_full(BR_SHAPE(step), 1, dtype), ndim, sizes, strides, 0);
+        br_tensor *dst = br__view_of(br_full(BR_SHAPE(step), 1, dtype), ndim, sizes, strides, 0);
         br__copy(dst, src);
         for (int64_t i = 0; i < br_numel(dst); i++) {
             int64_t index[4], source[4], rest = i;
@@ -402,7 +395,7 @@ Test(tensor, loops_visit_every_element_once)
             int64_t n = shapes[k][0], m = shapes[k][1];
             /* The loop visits every other column. */
             br_tensor *t = br_zeros(BR_SHAPE(n, 2 * m), BR_I64);
-            br_tensor *half = view(t, 2, (int64_t[]){ n, m }, (int64_t[]){ 2 * m, 2 }, 0);
+            br_tensor *half = br__view_of(t, 2, (int64_t[]){ n, m }, (int64_t[]){ 2 * m, 2 }, 0);
             br__for_each(1, (const br_tensor *[]){ half }, add_one, NULL);
             for (int64_t i = 0; i < 2 * n * m; i++)
                 cr_assert_eq(br_data_i64(t)[i], i % 2 == 0, "shape %zu, element %lld", k,

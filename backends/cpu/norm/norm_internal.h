@@ -9,5 +9,8 @@ void br__cpu_softmax_grad(const br_tensor *dx, const br_tensor *y, const br_tens
                           bool log_of);
 void br__cpu_layer_norm(const br_layer_norm_tensors *work);
 bool br__cpu_layer_norm_grad(const char *op, const br_layer_norm_tensors *work);
+bool br__cpu_channel_norm(const char *op, const br_channel_norm_work *work);
+bool br__cpu_channel_norm_fits(const br_tensor *rstd);
+bool br__cpu_channel_norm_grad(const char *op, const br_channel_norm_work *work);
 
 #endif
