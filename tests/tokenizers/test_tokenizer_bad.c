@@ -242,7 +242,8 @@ static double seconds(br_tokenizer *t, const char *unit, int64_t n)
     return taken;
 }
 
-/* A text ten times as long must not take a hundred times as long. */
+/* A text ten times as long must not take a hundred times as long. Other programs can slow a
+ * measurement down but not speed it up, so one good measurement of several is enough. */
 Test(tokenizer_bad, time_is_linear)
 {
     br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, NULL);
@@ -250,7 +251,9 @@ Test(tokenizer_bad, time_is_linear)
         "x", "\u0301", "\u0301\u0323", "[", "[CLS", "[SEP]", "\xff"
     };
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        double few = seconds(t, units[i], 20000), many = seconds(t, units[i], 200000);
+        double few = seconds(t, units[i], 20000), many = INFINITY;
+        for (int tries = 0; tries < 8 && !(many <= 40 * few + 0.05); tries++)
+            many = seconds(t, units[i], 200000);
         cr_assert(many <= 40 * few + 0.05, "%s: %g s, then %g s", units[i], few, many);
     }
     br_tokenizer_free(t);
