@@ -8,6 +8,7 @@
 #ifndef BR_BACKEND_H
 #define BR_BACKEND_H
 
+#include "backends/index.h"
 #include "backends/norm.h"
 #include "backends/pointwise.h"
 #include "backends/reduce.h"
@@ -29,6 +30,32 @@ typedef struct br_backend {
     /* Copies src, which broadcasts to dst, into dst and converts the dtype. Reports to the profile.
      */
     void (*copy)(const br_tensor *dst, const br_tensor *src);
+
+    /* Concatenates n contiguous tensors along a dimension. Returns false, and does nothing, if
+     * copies of the single tensors are as fast. */
+    bool (*cat)(const br_tensor *y, int n, br_tensor *const *tensors, int64_t dim);
+    /* Sets the elements of contiguous matrices above the diagonal to 0, or, for the upper triangle,
+     * those below it. `diagonal` counts from the main one upwards. y is not empty. */
+    void (*triangle)(const br_tensor *y, int64_t diagonal, bool upper);
+
+    /* Writes the bits of dropout for n elements, each of which is dropped with probability p, 0 < p
+     * < 1: one bit for each element, 0 if it is dropped, from the lowest bit of the first word on;
+     * the word after the last is 0. `bits` is i64 and contiguous. The bits come from the thread's
+     * generator as br_get_dropout_rng() says. */
+    void (*dropout_bits)(const br_tensor *bits, int64_t n, double p);
+    /* y = x scale, or 0 where the element's bit is 0. y and x are contiguous. */
+    void (*dropout)(const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale);
+
+    /* Returns the positions, i64 [n, ndim], at which a contiguous bool tensor, viewed with the
+     * given sizes, is true; NULL with an error if memory runs out. */
+    br_tensor *(*nonzero)(const char *op, const br_tensor *mask, int ndim, const int64_t *sizes);
+    /* y[i] = x[index[i]] along a dimension. The tensors have the same number of dimensions, y and
+     * the index, which is i64, have the same sizes, and x may be larger. Indices are in range. */
+    void (*gather)(const br_tensor *y, const br_tensor *x, const br_tensor *index, int dim);
+    /* x[index[i]] = combine(x[index[i]], y[i]) along a dimension, in the index's order; the roles
+     * of the tensors' sizes are those of `gather`. Indices equal to `skip` are ignored. */
+    void (*scatter)(const br_tensor *x, const br_tensor *y, const br_tensor *index, int dim,
+                    int64_t skip, br_combine combine);
 
     /* Reduces x over the dimensions whose bits are set in `dims`. Indices are positions among the
      * reduced elements, in memory order, which is row-major order if x is contiguous. Returns false

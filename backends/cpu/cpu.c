@@ -1,5 +1,6 @@
 /* backends/cpu/cpu.c - the table of the CPU backend. */
 #include "backends/backend.h"
+#include "backends/cpu/index/index_internal.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/norm/norm_internal.h"
 #include "backends/cpu/pointwise/for_each.h"
@@ -16,6 +17,13 @@ const br_backend br__cpu_backend = {
     .has_pointwise = has_pointwise,
     .pointwise = br__cpu_pointwise,
     .copy = br__cpu_copy,
+    .cat = br__cpu_cat,
+    .triangle = br__cpu_triangle,
+    .dropout_bits = br__cpu_dropout_bits,
+    .dropout = br__cpu_dropout,
+    .nonzero = br__cpu_nonzero,
+    .gather = br__cpu_gather,
+    .scatter = br__cpu_scatter,
     .reduce = br__cpu_reduce,
     .scan = br__cpu_scan,
     .sort = br__cpu_sort,

@@ -1,10 +1,7 @@
 /* ops/index/gather_embedding.c - lookup by index: index_select, gather, embedding.
  *
- * The three lookups are one strided loop over the result, x and the index. In this loop x has
- * stride 0 along the dimension, and the index selects the slice instead. The adjoint adds along
- * that dimension (scatter_loop.c). */
-#include "backends/cpu/index/index.h"
-#include "backends/cpu/pointwise/for_each.h"
+ * The three lookups are one entry of the backend over windows of the result, x and the index. The
+ * index selects the slice of x along the dimension. The adjoint adds along that dimension. */
 #include "ops/index/index_internal.h"
 
 #include <inttypes.h>
@@ -42,19 +39,15 @@ static br_tensor index_window(const br_tensor *index, const br_index_selection *
     return w;
 }
 
-static void gather_elements(const br_tensor *y, const br_tensor *x, const br_tensor *index,
-                            const br_index_selection *c)
+static void gather_elements(const char *op, const br_tensor *y, const br_tensor *x,
+                            const br_tensor *index, const br_index_selection *c)
 {
+    const br_backend *backend = BR_BACKEND(op, x, gather);
     br_tensor from = br__line(x), to = chosen_window(y, index, c, from.ndim, from.sizes);
     br_tensor by = index_window(index, c, &to);
-    size_t size = br_dtype_size(x->dtype);
-    int64_t stride = from.strides[c->dim] * (int64_t)size;
-    memcpy(from.sizes, to.sizes, sizeof from.sizes);
-    /* With stride 0, br__for_each() reports the memory traffic of one slice of x only; BR_TRAFFIC
-     * adds the others. */
-    from.strides[c->dim] = 0;
-    BR_TRAFFIC(y);
-    br__for_each(3, (const br_tensor *[]){ &to, &from, &by }, br__gather_loop(size), &stride);
+    BR_TRAFFIC(y, y, index); /* y->numel elements of x are read */
+    if (backend)
+        backend->gather(&to, &from, &by, c->dim);
 }
 
 /* Adds the contiguous y to x at the indexed positions. */
@@ -63,7 +56,7 @@ static void add_up(const br_tensor *x, const br_tensor *y, const br_tensor *inde
 {
     br_tensor to = br__line(x), from = chosen_window(y, index, c, to.ndim, to.sizes);
     br_tensor by = index_window(index, c, &from);
-    br__scatter(&to, &from, &by, c->dim, c->skip, br__scatter_loops[x->dtype].add);
+    br__scatter("index_add", &to, &from, &by, c->dim, c->skip, BR_COMBINE_ADD);
 }
 
 static void lookup_backward(br_node *node, br_tensor *dy, br_tensor **dx)
@@ -90,7 +83,7 @@ static br_tensor *lookup(const br_op *op, br_tensor *x, br_tensor *index,
     br_scope *scope = br_scope_begin();
     br_tensor *by = br_contiguous(index);
     if (y && by && y->numel > 0)
-        gather_elements(y, x, by, c);
+        gather_elements(op->name, y, x, by, c);
     br_node *node = br_record(op, y, BR_INPUTS(x), c, sizeof *c);
     br_save(node, 0, by);
     if (c->slices && c->dim == 0 && x->ndim > 0 && index->numel < x->sizes[0])

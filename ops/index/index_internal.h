@@ -2,7 +2,6 @@
 #ifndef BR_INDEX_INTERNAL_H
 #define BR_INDEX_INTERNAL_H
 
-#include "backends/cpu/index/index.h"
 #include "ops/shape/view_internal.h"
 
 /* How an index selects elements of x along a dimension. */
@@ -29,12 +28,9 @@ const char *br__position(const br_tensor *t, int64_t i);
  * treat it as 1-d. */
 br_tensor br__line(const br_tensor *t);
 
-/* Combines y into x at the indexed positions, with a loop from br__scatter_loop() or
- * br__scatter_loops. The headers have the same number of dimensions. x may have larger sizes
- * than y and the index, and any size along `dim`. Elements are processed in the index's order along
- * `dim`; indices equal to `skip` are ignored. */
-void br__scatter(const br_tensor *x, const br_tensor *y, const br_tensor *index, int dim,
-                 int64_t skip, br_loop combine);
+/* Combines y into x at the indexed positions, as the backend's entry scatter. */
+void br__scatter(const char *op, const br_tensor *x, const br_tensor *y, const br_tensor *index,
+                 int dim, int64_t skip, br_combine combine);
 
 /* Fails, with the position and the value, unless all values of the i64 tensor are at least 0 and
  * less than the size of x along `dim`. A 0-d x is treated as 1-d of size 1, as in PyTorch. */

@@ -1,7 +1,7 @@
 /* ops/index/scatter.c - writing and adding by index: scatter, scatter_add, index_add, index_copy,
  * index_fill, and their in-place variants.
  *
- * All are one loop (scatter_loop.c), which processes elements in the index's order, so the last
+ * All are one entry of the backend, which processes elements in the index's order, so the last
  * value is kept if indices are equal. */
 #include "autograd/in_place.h"
 #include "ops/index/index_internal.h"
@@ -60,9 +60,13 @@ static bool check(const kind *k, request *r)
                      : br__check_scatter(op, r->x, r->dim, r->index, r->source);
 }
 
-static br_loop loop_of(const kind *k, br_dtype dtype)
+void br__scatter(const char *op, const br_tensor *x, const br_tensor *y, const br_tensor *index,
+                 int dim, int64_t skip, br_combine combine)
 {
-    return k->adds ? br__scatter_loops[dtype].add : br__scatter_loop(br_dtype_size(dtype));
+    const br_backend *backend = BR_BACKEND(op, x, scatter);
+    BR_TRAFFIC(y, y, y, index); /* y->numel elements of x are read and written */
+    if (backend)
+        backend->scatter(x, y, index, dim, skip, combine);
 }
 
 /* Applies the request to `target`, which shares no memory with index and source. */
@@ -87,7 +91,8 @@ static void place(const kind *k, const br_tensor *target, const request *r)
     source.numel = 1;
     for (int i = 0; i < x.ndim; i++)
         source.numel *= source.sizes[i];
-    br__scatter(&x, &source, &index, (int)r->dim, -1, loop_of(k, x.dtype));
+    br__scatter(k->op.name, &x, &source, &index, (int)r->dim, -1,
+                k->adds ? BR_COMBINE_ADD : BR_COMBINE_REPLACE);
 }
 
 static br_tensor *apart(br_tensor *t, const br_tensor *x)
@@ -156,7 +161,7 @@ br_tensor *br__last_of_equal(br_tensor *chosen, int64_t dim, br_tensor *index, i
     br_tensor *last = br_full(ndim, sizes, -1, BR_I64);
     if (own && last) {
         br_tensor to = br__line(last), from = br__line(own), by = br__line(index);
-        br__scatter(&to, &from, &by, (int)dim, -1, br__scatter_loops[BR_I64].max);
+        br__scatter("scatter", &to, &from, &by, (int)dim, -1, BR_COMBINE_MAX);
     }
     last = br_eq(br_gather(last, dim, index), own);
     return br__composed(scope, chosen ? br_logical_and(chosen, last) : last);

@@ -42,12 +42,11 @@ typedef struct params {
 
 enum { X, SRC, Y, INDEX };
 
-static br_loop loop_of(br_dtype dtype, br_scatter_reduction reduce)
+static br_combine combine_of(br_scatter_reduction reduce)
 {
-    const br_scatter_loops *loops = &br__scatter_loops[dtype];
-    return reduce == BR_SCATTER_PROD   ? loops->mul
-           : reduce == BR_SCATTER_AMAX ? loops->max
-                                       : loops->min;
+    return reduce == BR_SCATTER_PROD   ? BR_COMBINE_MUL
+           : reduce == BR_SCATTER_AMAX ? BR_COMBINE_MAX
+                                       : BR_COMBINE_MIN;
 }
 
 /* Returns the initial values: a copy of x. Without include_self, its indexed positions hold 1 for
@@ -163,7 +162,7 @@ static br_tensor *reduced(br_tensor *x, br_tensor *index, br_tensor *src, const 
         br_tensor to = br__line(y), from = br__line(src), by = br__line(index);
         memcpy(from.sizes, by.sizes, sizeof by.sizes);
         from.numel = by.numel;
-        br__scatter(&to, &from, &by, (int)p->dim, -1, loop_of(x->dtype, p->reduce));
+        br__scatter(op_name, &to, &from, &by, (int)p->dim, -1, combine_of(p->reduce));
     }
     y = br__composed(scope, y);
     br_node *node = br_record(&reduce_op, y, BR_INPUTS(x, src), p, sizeof *p);

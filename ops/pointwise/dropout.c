@@ -1,40 +1,18 @@
 /* ops/pointwise/dropout.c - dropout. The operation saves one bit for each element for its gradient:
  * 0 if it is dropped. */
-#include "backends/cpu/kernels.h"
 #include "ops/pointwise/dropout_internal.h"
 #include "ops/shape/view_internal.h"
-#include "tensor/random_internal.h"
 
 /* ---- Bits ------------------------------------------------------------------------------------ */
-
-typedef struct bits_job {
-    int64_t n;
-    uint64_t key, *bits;
-    uint32_t threshold;
-} bits_job;
-
-static void run_bits_task(void *context, int64_t i)
-{
-    const bits_job *j = context;
-    const int64_t first = i * BR_GRAIN, rest = j->n - first;
-    br__kernels_of(BR_F32)->dropout_bits(rest < BR_GRAIN ? rest : BR_GRAIN, first, j->key,
-                                         j->threshold, j->bits + first / 64);
-}
 
 br_tensor *br__dropout_bits(const char *op, int64_t n, double p)
 {
     const int64_t words = (n + 63) / 64;
     br_tensor *t = br__new(op, BR_SHAPE(words + 1), BR_I64);
-    if (!t)
+    const br_backend *backend = t ? BR_BACKEND(op, t, dropout_bits) : NULL;
+    if (!backend)
         return NULL;
-    uint64_t *bits = (uint64_t *)(void *)t->data;
-    bits[words] = 0;
-    if (br_get_dropout_rng() == BR_DROPOUT_PYTORCH) {
-        br__fill_bernoulli(bits, n, 1 - p);
-        return t;
-    }
-    bits_job j = { n, br__random_u64(), bits, (uint32_t)(p * 0x1p32) };
-    br__parallel((n + BR_GRAIN - 1) / BR_GRAIN, run_bits_task, &j);
+    backend->dropout_bits(t, n, p);
     return t;
 }
 
@@ -50,35 +28,6 @@ typedef struct settings {
     double scale;
     int order[BR_MAX_DIMS];
 } settings;
-
-typedef struct job {
-    br_dropout_work d;
-    void (*kernel)(int64_t n, const br_dropout_work *d, const void *x, void *y);
-    const char *x;
-    char *y;
-    int64_t numel, size;
-} job;
-
-static void run_task(void *context, int64_t i)
-{
-    const job *j = context;
-    const int64_t first = i * BR_GRAIN, rest = j->numel - first, offset = first * j->size;
-    const br_dropout_work d = { j->d.bits + first / 64, j->d.scale };
-    j->kernel(rest < BR_GRAIN ? rest : BR_GRAIN, &d, j->x + offset, j->y + offset);
-}
-
-/* Both y and x are contiguous in the memory order of the bits. */
-static void drop(const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale)
-{
-    job j = { .d = { (const uint64_t *)(const void *)bits->data, scale },
-              .kernel = br__kernels_of(x->dtype)->dropout,
-              .x = x->data,
-              .y = y->data,
-              .numel = y->numel,
-              .size = (int64_t)br_dtype_size(x->dtype) };
-    BR_TRAFFIC(y, x);
-    br__parallel((y->numel + BR_GRAIN - 1) / BR_GRAIN, run_task, &j);
-}
 
 static br_tensor *dropped(br_tensor *x, br_tensor *bits, const settings *s);
 
@@ -102,8 +51,11 @@ static br_tensor *dropped(br_tensor *x, br_tensor *bits, const settings *s)
     br_tensor *dense = NULL;
     if (!ordered.contiguous && (dense = br__new("dropout", x->ndim, ordered.sizes, x->dtype)))
         br__copy(dense, &ordered);
-    if (!br_failed())
-        drop(y, dense ? dense : &ordered, bits, s->scale);
+    const br_backend *backend = br_failed() ? NULL : BR_BACKEND("dropout", x, dropout);
+    if (backend) {
+        BR_TRAFFIC(y, x);
+        backend->dropout(y, dense ? dense : &ordered, bits, s->scale);
+    }
     br_scope_end(scope);
     br_node *node = br_record(&dropout_op, y, BR_INPUTS(x), s, sizeof *s);
     br_save(node, 0, bits);

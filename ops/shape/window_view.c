@@ -1,7 +1,6 @@
 /* ops/shape/window_view.c - views of some of a tensor's elements, and their gradient: zeros with dy
  * at the view's elements. The two are each other's adjoint, so both can be differentiated any
  * number of times. */
-#include "backends/cpu/kernels.h"
 #include "ops/ops_internal.h"
 #include "ops/shape/view_internal.h"
 

@@ -20,5 +20,8 @@ void br__run_strided_loop(int n_operands, const br_tensor *const *operands, br_l
 /* The backend's entry: runs the kernel of the last operand's dtype. */
 bool br__cpu_pointwise(br_pointwise kernel, int n, const br_tensor *const *operands,
                        const void *params);
+/* The backend's entries for dropout. */
+void br__cpu_dropout_bits(const br_tensor *bits, int64_t n, double p);
+void br__cpu_dropout(const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale);
 
 #endif
