@@ -10,6 +10,7 @@
 
 #include "backends/norm.h"
 #include "backends/pointwise.h"
+#include "backends/pool.h"
 #include "backends/reduce.h"
 
 #include <brasa/tensor.h>
@@ -60,6 +61,16 @@ typedef struct br_backend {
     /* Whether the dtype can represent the coefficients of the gradient, such as rstd^3. */
     bool (*channel_norm_fits)(const br_tensor *rstd);
     bool (*channel_norm_grad)(const char *op, const br_channel_norm_work *work);
+
+    /* Pooling of contiguous tensors that are not empty. All return false with an error if memory
+     * runs out. `indices`, i64, gets the index of each maximum within its plane: of the first one
+     * among equal elements; a NaN counts as the largest. */
+    bool (*max_pool)(const br_pool_geometry *work, const br_tensor *y, const br_tensor *indices,
+                     const br_tensor *x);
+    /* Averages, accumulated in double. */
+    bool (*avg_pool)(const br_pool_geometry *work, const br_tensor *y, const br_tensor *x);
+    /* Adds the gradient of the averages to dx. */
+    bool (*avg_pool_grad)(const br_pool_geometry *work, const br_tensor *dx, const br_tensor *dy);
 } br_backend;
 
 /* The host's processor and memory. */
