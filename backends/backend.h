@@ -11,6 +11,7 @@
 #include "backends/norm.h"
 #include "backends/pointwise.h"
 #include "backends/pool.h"
+#include "backends/recurrent.h"
 #include "backends/reduce.h"
 
 #include <brasa/tensor.h>
@@ -71,6 +72,11 @@ typedef struct br_backend {
     bool (*avg_pool)(const br_pool_geometry *work, const br_tensor *y, const br_tensor *x);
     /* Adds the gradient of the averages to dx. */
     bool (*avg_pool_grad)(const br_pool_geometry *work, const br_tensor *dx, const br_tensor *dy);
+
+    /* A recurrent layer over a sequence, and its gradient. y of the first is not empty. Both return
+     * false with an error if memory runs out. */
+    bool (*recurrent)(const br_recurrent_tensors *work);
+    bool (*recurrent_grad)(const br_recurrent_tensors *work);
 } br_backend;
 
 /* The host's processor and memory. */

@@ -4,6 +4,7 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/norm/norm_internal.h"
 #include "backends/cpu/pointwise/for_each.h"
+#include "backends/cpu/recurrent/recurrent_internal.h"
 #include "backends/cpu/reduce/reduce_internal.h"
 #include "backends/cpu/shape/copy.h"
 
@@ -31,4 +32,6 @@ const br_backend br__cpu_backend = {
     .max_pool = br__cpu_max_pool,
     .avg_pool = br__cpu_avg_pool,
     .avg_pool_grad = br__cpu_avg_pool_grad,
+    .recurrent = br__cpu_recurrent,
+    .recurrent_grad = br__cpu_recurrent_grad,
 };
