@@ -8,9 +8,12 @@
 #ifndef BR_BACKEND_H
 #define BR_BACKEND_H
 
+#include "backends/conv.h"
 #include "backends/index.h"
 #include "backends/norm.h"
 #include "backends/pointwise.h"
+#include "backends/pool.h"
+#include "backends/recurrent.h"
 #include "backends/reduce.h"
 
 #include <brasa/tensor.h>
@@ -87,6 +90,31 @@ typedef struct br_backend {
     /* Whether the dtype can represent the coefficients of the gradient, such as rstd^3. */
     bool (*channel_norm_fits)(const br_tensor *rstd);
     bool (*channel_norm_grad)(const char *op, const br_channel_norm_work *work);
+
+    /* Convolutions of contiguous tensors, whose result is not empty. Each computes the first tensor
+     * from the others: y, to which the bias is added unless it is NULL, x or weight. The last two
+     * are also the gradients of the first. They return false with an error if memory runs out. */
+    bool (*convolution)(const br_convolution *work, const br_tensor *y, const br_tensor *x,
+                        const br_tensor *weight, const br_tensor *bias);
+    bool (*convolution_input)(const br_convolution *work, const br_tensor *x,
+                              const br_tensor *weight, const br_tensor *y);
+    bool (*convolution_weight)(const br_convolution *work, const br_tensor *weight,
+                               const br_tensor *x, const br_tensor *y);
+
+    /* Pooling of contiguous tensors that are not empty. All return false with an error if memory
+     * runs out. `indices`, i64, gets the index of each maximum within its plane: of the first one
+     * among equal elements; a NaN counts as the largest. */
+    bool (*max_pool)(const br_pool_geometry *work, const br_tensor *y, const br_tensor *indices,
+                     const br_tensor *x);
+    /* Averages, accumulated in double. */
+    bool (*avg_pool)(const br_pool_geometry *work, const br_tensor *y, const br_tensor *x);
+    /* Adds the gradient of the averages to dx. */
+    bool (*avg_pool_grad)(const br_pool_geometry *work, const br_tensor *dx, const br_tensor *dy);
+
+    /* A recurrent layer over a sequence, and its gradient. y of the first is not empty. Both return
+     * false with an error if memory runs out. */
+    bool (*recurrent)(const br_recurrent_tensors *work);
+    bool (*recurrent_grad)(const br_recurrent_tensors *work);
 } br_backend;
 
 /* The host's processor and memory. */

@@ -31,11 +31,22 @@ static __attribute__((noinline)) br_tensor *fill(br_tensor *t, double value)
 
 enum { ZERO_PIECE = 1 << 20 };
 
+static size_t bytes_of(const br_tensor *t)
+{
+    return (size_t)t->numel * br__dtype_size(t->dtype);
+}
+
 static void zero_piece(void *context, int64_t i)
 {
-    const br_storage *storage = context;
-    size_t start = (size_t)i * ZERO_PIECE, rest = storage->bytes - start;
-    memset(storage->data + start, 0, rest < ZERO_PIECE ? rest : ZERO_PIECE);
+    const br_tensor *t = context;
+    size_t start = (size_t)i * ZERO_PIECE, rest = bytes_of(t) - start;
+    memset(t->data + start, 0, rest < ZERO_PIECE ? rest : ZERO_PIECE);
+}
+
+void br__set_zero(const br_tensor *t)
+{
+    br__parallel((int64_t)((bytes_of(t) + ZERO_PIECE - 1) / ZERO_PIECE), zero_piece,
+                 (void *)(uintptr_t)t);
 }
 
 static br_tensor *zeros(const char *op, int ndim, const int64_t *sizes, br_dtype dtype)
@@ -44,8 +55,7 @@ static br_tensor *zeros(const char *op, int ndim, const int64_t *sizes, br_dtype
     br_tensor *t = br__new(op, ndim, sizes, dtype);
     BR_TRAFFIC(t);
     if (t)
-        br__parallel((int64_t)((t->storage->bytes + ZERO_PIECE - 1) / ZERO_PIECE), zero_piece,
-                     t->storage);
+        br__set_zero(t);
     return t;
 }
 

@@ -1,9 +1,11 @@
 /* backends/cpu/cpu.c - the table of the CPU backend. */
 #include "backends/backend.h"
+#include "backends/cpu/conv/conv_internal.h"
 #include "backends/cpu/index/index_internal.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/norm/norm_internal.h"
 #include "backends/cpu/pointwise/for_each.h"
+#include "backends/cpu/recurrent/recurrent_internal.h"
 #include "backends/cpu/reduce/reduce_internal.h"
 #include "backends/cpu/shape/copy.h"
 
@@ -35,4 +37,12 @@ const br_backend br__cpu_backend = {
     .channel_norm = br__cpu_channel_norm,
     .channel_norm_fits = br__cpu_channel_norm_fits,
     .channel_norm_grad = br__cpu_channel_norm_grad,
+    .convolution = br__cpu_convolution,
+    .convolution_input = br__cpu_convolution_input,
+    .convolution_weight = br__cpu_convolution_weight,
+    .max_pool = br__cpu_max_pool,
+    .avg_pool = br__cpu_avg_pool,
+    .avg_pool_grad = br__cpu_avg_pool_grad,
+    .recurrent = br__cpu_recurrent,
+    .recurrent_grad = br__cpu_recurrent_grad,
 };

@@ -13,6 +13,7 @@
 
 #include "backends/cpu/gemm/gemm_precision.h"
 #include "backends/pointwise.h"
+#include "backends/recurrent.h"
 #include "backends/reduce.h"
 #include "tensor/dtype.h"
 #include "tensor/loop.h"
@@ -186,22 +187,9 @@ typedef struct br_channel_work {
                                and of dy (x - mean) */
 } br_channel_work;
 
-/* Recurrent cells, backends/cpu/recurrent/recurrent.h. */
-typedef enum br_recurrent_kind { BR_RNN_TANH, BR_RNN_RELU, BR_LSTM, BR_GRU } br_recurrent_kind;
-
-/* Return the sizes of a step's gates, and of the values saved for its gradient, as multiples of the
- * state's size. */
-static inline int64_t br__gates_of(br_recurrent_kind kind)
-{
-    return kind == BR_LSTM ? 4 : kind == BR_GRU ? 3 : 1;
-}
-static inline int64_t br__kept_of(br_recurrent_kind kind)
-{
-    return kind == BR_LSTM || kind == BR_GRU ? 4 : 0;
-}
-
-/* Work for a step of `rows` sequences; all arrays are contiguous rows. gi and gh are the parts of
- * the gates that depend on the input and on the previous state; h and c are the previous state. */
+/* Work for a step of `rows` sequences (recurrent/recurrent.h); all arrays are contiguous rows. gi
+ * and gh are the parts of the gates that depend on the input and on the previous state; h and c are
+ * the previous state. */
 typedef struct br_recurrent_work {
     br_recurrent_kind kind;
     int64_t rows, size;

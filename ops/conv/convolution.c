@@ -15,98 +15,6 @@ static void count_work(const br_convolution *g, const br_tensor *x, const br_ten
     br__thread.events->traffic(3, (const br_tensor *[]){ x, weight, y });
 }
 
-/* Sets y to the bias. The products are then added to y. */
-static void fill_with_bias(const br_tensor *y, const br_tensor *bias)
-{
-    br_tensor seen = br__window(bias);
-    br__window_reshape(&seen, 3, (int64_t[]){ bias->numel, 1, 1 },
-                       (int64_t[]){ bias->strides[0], 0, 0 });
-    br__copy(y, &seen);
-}
-
-/* ---- 1x1 kernels with a stride --------------------------------------------------------------- */
-
-/* Returns true for a 1x1 kernel with a stride whose input elements all lie in x. Such a convolution
- * equals one with stride 1 over a strided slice of x. */
-static bool skips(const br_convolution *g)
-{
-    return br__conv_taps(g) == 1 && (g->stride[0] > 1 || g->stride[1] > 1) && g->before[0] == 0 &&
-           g->before[1] == 0 && (g->out[0] - 1) * g->stride[0] < g->size[0] &&
-           (g->out[1] - 1) * g->stride[1] < g->size[1];
-}
-
-static br_convolution without_skips(const br_convolution *g)
-{
-    br_convolution dense = *g;
-    for (int d = 0; d < 2; d++) {
-        dense.size[d] = g->out[d];
-        dense.stride[d] = 1;
-    }
-    return dense;
-}
-
-static br_tensor strided_input(const br_convolution *g, const br_tensor *x)
-{
-    br_tensor strided = br__window(x);
-    for (int d = 0; d < 2; d++)
-        br__window_slice(&strided, 2 + d, 0, g->out[d], g->stride[d]);
-    return strided;
-}
-
-/* Allocates a tensor for the elements of that slice; NULL with an error if memory runs out. */
-static br_tensor *new_dense(const br_convolution *g, const br_tensor *x)
-{
-    return br__new("convolution", BR_SHAPE(g->batch, g->channels, g->out[0], g->out[1]), x->dtype);
-}
-
-/* Returns a copy of that slice of x; NULL with an error if memory runs out. */
-static br_tensor *gather(const br_convolution *g, const br_tensor *x)
-{
-    br_tensor *copy = new_dense(g, x);
-    if (copy) {
-        const br_tensor strided = strided_input(g, x);
-        br__copy(copy, &strided);
-    }
-    return copy;
-}
-
-static void skip_y(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
-                   const br_tensor *y, bool keeps)
-{
-    const br_convolution dense = without_skips(g);
-    br_scope *scope = br_scope_begin();
-    br_tensor *strided = gather(g, x);
-    if (strided)
-        br__sum_y(&dense, strided, weight, y, keeps);
-    br_scope_end(scope);
-}
-
-/* Computes x from y by writing the result to that slice of x. The rest of x must hold zeros. */
-static void skip_x(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
-                   const br_tensor *y)
-{
-    const br_convolution dense = without_skips(g);
-    br_scope *scope = br_scope_begin();
-    br_tensor *sums = new_dense(g, x);
-    if (sums) {
-        const br_tensor strided = strided_input(g, x);
-        br__sum_x(&dense, sums, weight, y);
-        br__copy(&strided, sums);
-    }
-    br_scope_end(scope);
-}
-
-static void skip_weight(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
-                        const br_tensor *y)
-{
-    const br_convolution dense = without_skips(g);
-    br_scope *scope = br_scope_begin();
-    br_tensor *strided = gather(g, x);
-    if (strided)
-        br__sum_weight(&dense, strided, weight, y);
-    br_scope_end(scope);
-}
-
 /* ---- Recorded operations --------------------------------------------------------------------- */
 
 static br_tensor *weight_of(const br_convolution *g, br_tensor *x, br_tensor *y);
@@ -159,7 +67,7 @@ static br_tensor *recorded(const br_op *op, const br_convolution *g, br_tensor *
 
 /* Makes the arguments contiguous and allocates the result; returns NULL with an error if memory
  * runs out. */
-static br_tensor *prepare(int ndim, const int64_t *sizes, bool zeros, br_tensor **a, br_tensor **b)
+static br_tensor *prepare(const int64_t *sizes, bool zeros, br_tensor **a, br_tensor **b)
 {
     br_scope *unrecorded = br_no_grad_begin();
     *a = br_scope_return(unrecorded, br_contiguous(*a));
@@ -167,23 +75,21 @@ static br_tensor *prepare(int ndim, const int64_t *sizes, bool zeros, br_tensor 
     br_scope_end(unrecorded);
     if (br_failed())
         return NULL;
-    return zeros ? br_zeros(ndim, sizes, (*a)->dtype)
-                 : br__new("convolution", ndim, sizes, (*a)->dtype);
+    return zeros ? br_zeros(4, sizes, (*a)->dtype) : br__new("convolution", 4, sizes, (*a)->dtype);
 }
 
 br_tensor *br__convolve(const br_convolution *g, br_tensor *x, br_tensor *weight, br_tensor *bias)
 {
     BR_OP(convolve_op.name);
+    const br_backend *backend = br_failed() ? NULL : BR_BACKEND(convolve_op.name, x, convolution);
+    if (!backend)
+        return NULL;
     br_tensor *dense_x = x, *dense_w = weight;
-    br_tensor *y = prepare(4, (int64_t[]){ g->batch, g->outputs, g->out[0], g->out[1] }, false,
+    br_tensor *y = prepare((int64_t[]){ g->batch, g->outputs, g->out[0], g->out[1] }, false,
                            &dense_x, &dense_w);
     if (y && y->numel > 0) {
         count_work(g, dense_x, dense_w, y);
-        if (bias)
-            fill_with_bias(y, bias);
-        (br__is_depthwise(g) ? br__depthwise
-         : skips(g)          ? skip_y
-                             : br__sum_y)(g, dense_x, dense_w, y, bias != NULL);
+        backend->convolution(g, y, dense_x, dense_w, bias);
     }
     return recorded(&convolve_op, g, y, x, weight, bias);
 }
@@ -191,14 +97,16 @@ br_tensor *br__convolve(const br_convolution *g, br_tensor *x, br_tensor *weight
 br_tensor *br__convolve_back(const br_convolution *g, br_tensor *y, br_tensor *weight)
 {
     BR_OP(transposed_op.name);
+    const br_backend *backend =
+        br_failed() ? NULL : BR_BACKEND(transposed_op.name, y, convolution_input);
+    if (!backend)
+        return NULL;
     br_tensor *dense_y = y, *dense_w = weight;
-    br_tensor *x = prepare(4, (int64_t[]){ g->batch, g->channels, g->size[0], g->size[1] },
-                           skips(g), &dense_y, &dense_w);
+    br_tensor *x = prepare((int64_t[]){ g->batch, g->channels, g->size[0], g->size[1] }, false,
+                           &dense_y, &dense_w);
     if (x && x->numel > 0) {
         count_work(g, x, dense_w, dense_y);
-        (br__is_depthwise(g) ? br__depthwise_back
-         : skips(g)          ? skip_x
-                             : br__sum_x)(g, x, dense_w, dense_y);
+        backend->convolution_input(g, x, dense_w, dense_y);
     }
     return recorded(&transposed_op, g, x, y, weight, NULL);
 }
@@ -206,20 +114,18 @@ br_tensor *br__convolve_back(const br_convolution *g, br_tensor *y, br_tensor *w
 static br_tensor *weight_of(const br_convolution *g, br_tensor *x, br_tensor *y)
 {
     BR_OP(weight_op.name);
-    if (br_failed())
+    const br_backend *backend =
+        br_failed() ? NULL : BR_BACKEND(weight_op.name, x, convolution_weight);
+    if (!backend)
         return NULL;
     br_tensor *dense_x = x, *dense_y = y;
-    /* The weight must be zeroed if br__depthwise_weight() adds to it, or if the operands are empty
-     * and nothing is written. */
-    const bool adds = br__is_depthwise(g) || x->numel == 0 || y->numel == 0;
+    const bool empty = x->numel == 0 || y->numel == 0;
     br_tensor *weight =
-        prepare(4, (int64_t[]){ g->outputs, g->channels / g->groups, g->kernel[0], g->kernel[1] },
-                adds, &dense_x, &dense_y);
-    if (weight && weight->numel > 0 && dense_y->numel > 0) {
+        prepare((int64_t[]){ g->outputs, g->channels / g->groups, g->kernel[0], g->kernel[1] },
+                empty, &dense_x, &dense_y);
+    if (weight && weight->numel > 0 && !empty) {
         count_work(g, dense_x, weight, dense_y);
-        (br__is_depthwise(g) ? br__depthwise_weight
-         : skips(g)          ? skip_weight
-                             : br__sum_weight)(g, dense_x, weight, dense_y);
+        backend->convolution_weight(g, weight, dense_x, dense_y);
     }
     return recorded(&weight_op, g, weight, x, y, NULL);
 }

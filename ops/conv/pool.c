@@ -1,25 +1,21 @@
 /* ops/conv/pool.c - max, average and adaptive average pooling.
  *
- * A kind of pooling is defined by its windows: one list for each dimension, which the kernels
- * iterate over. 1-d pooling is 2-d pooling with one row. Max pooling saves the indices of its
- * elements. Average pooling is linear and saves nothing; its adjoint is an operation whose gradient
- * is average pooling again. */
-#include "backends/cpu/conv/pool.h"
+ * A kind of pooling is defined by its windows: those of the rows and those of the columns. 1-d
+ * pooling is 2-d pooling with one row. Max pooling saves the indices of its elements. Average
+ * pooling is linear and saves nothing; its adjoint is an operation whose gradient is average
+ * pooling again. */
 #include "ops/index/index_internal.h"
 
 #include <inttypes.h>
 
 BR_DEFINE_DEFAULTS(br_pool)
 
-/* The arguments of a call, with defaults filled in. Each array has one entry for rows and one for
- * columns. */
+/* The arguments of a call, with defaults filled in. */
 typedef struct settings {
     const char *op;
     int dims; /* 1 or 2: the last dimensions of x */
-    bool max, adaptive;
-    int64_t size[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
-    bool ceil_mode, count_padding;
-    int64_t divisor;
+    bool max;
+    br_pool_geometry pool;
 } settings;
 
 /* ---- Windows --------------------------------------------------------------------------------- */
@@ -27,101 +23,17 @@ typedef struct settings {
 /* Returns the number of windows along dimension d. With ceil_mode, the last window may end after
  * the padding, also if there is no other window, but it must begin in the input or in the padding
  * before it. */
-static int64_t window_count(const settings *s, int d)
+static int64_t window_count(const br_pool_geometry *p, bool ceil_mode, int d)
 {
-    int64_t reach = s->dilation[d] * (s->kernel[d] - 1);
-    int64_t stride = s->stride[d];
-    int64_t last_start = s->size[d] + 2 * s->padding[d] - reach - 1; /* without ceil_mode */
-    if (s->ceil_mode)
+    int64_t reach = p->dilation[d] * (p->kernel[d] - 1);
+    int64_t stride = p->stride[d];
+    int64_t last_start = p->size[d] + 2 * p->padding[d] - reach - 1; /* without ceil_mode */
+    if (ceil_mode)
         last_start += stride - 1;
     if (last_start < 0)
         return 0;
     int64_t n = last_start / stride + 1;
-    return s->ceil_mode && (n - 1) * stride >= s->size[d] + s->padding[d] ? n - 1 : n;
-}
-
-static br_pool_window plain_window(const settings *s, int d, int64_t i)
-{
-    int64_t size = s->size[d], padding = s->padding[d], step = s->dilation[d];
-    int64_t start = i * s->stride[d] - padding, end = start + step * (s->kernel[d] - 1) + 1;
-    br_pool_window w = { .end = end < size ? end : size };
-    w.start = start < 0 ? start + (-start + step - 1) / step * step : start;
-    int64_t counted = end < size + padding ? end : size + padding;
-    w.count = (double)(s->count_padding ? counted - start : w.end - w.start);
-    return w;
-}
-
-static br_pool_window adaptive_window(const settings *s, int d, int64_t i)
-{
-    int64_t size = s->size[d], out = s->out[d];
-    br_pool_window w = { i * size / out, ((i + 1) * size + out - 1) / out, 0 };
-    w.count = (double)(w.end - w.start);
-    return w;
-}
-
-/* ---- Parallel loop over planes --------------------------------------------------------------- */
-
-typedef struct job {
-    br_pool_work pool;
-    const settings *s;
-    char *plane, *out; /* of the first plane */
-    int64_t *indices;  /* for max pooling */
-    int64_t planes, per_task;
-    br_dtype dtype;
-    bool back;
-} job;
-
-static void run_plane(const job *j, int64_t i)
-{
-    const br_pool_kernels *kernels = &br__pool_kernels[j->dtype];
-    int64_t size = (int64_t)br__dtype_size(j->dtype);
-    int64_t outputs = j->pool.out[0] * j->pool.out[1];
-    char *plane = j->plane + i * j->pool.size[0] * j->pool.size[1] * size;
-    char *out = j->out + i * outputs * size;
-    if (j->s->max)
-        kernels->max(&j->pool, plane, out, j->indices + i * outputs);
-    else if (j->back)
-        kernels->average_back(&j->pool, out, plane);
-    else
-        kernels->average(&j->pool, plane, out);
-}
-
-static void run_task(void *context, int64_t task)
-{
-    const job *j = context;
-    int64_t first = task * j->per_task, last = first + j->per_task;
-    for (int64_t i = first; i < last && i < j->planes; i++)
-        run_plane(j, i);
-}
-
-/* Runs a kernel between x and y, or between their gradients. */
-static void run(const settings *s, const br_tensor *x, const br_tensor *y, const br_tensor *indices,
-                bool back)
-{
-    int64_t outputs = s->out[0] * s->out[1], area = s->size[0] * s->size[1];
-    br_pool_window *windows = br_malloc((size_t)(s->out[0] + s->out[1]) * sizeof *windows);
-    if (!windows)
-        return;
-    for (int d = 0, at = 0; d < 2; at += (int)s->out[d++])
-        for (int64_t i = 0; i < s->out[d]; i++)
-            windows[at + i] = s->adaptive ? adaptive_window(s, d, i) : plain_window(s, d, i);
-    job j = { .pool = { .size = { s->size[0], s->size[1] },
-                        .out = { s->out[0], s->out[1] },
-                        .step = { s->dilation[0], s->dilation[1] },
-                        .rows = windows,
-                        .columns = windows + s->out[0],
-                        .divisor = (double)s->divisor },
-              .s = s,
-              .plane = x->data,
-              .out = y->data,
-              .indices = indices ? (int64_t *)(void *)indices->data : NULL,
-              .planes = y->numel / outputs,
-              .per_task = BR_GRAIN / (area + outputs) + 1,
-              .dtype = x->dtype,
-              .back = back };
-    BR_TRAFFIC(x, y, indices);
-    br__parallel((j.planes + j.per_task - 1) / j.per_task, run_task, &j);
-    br_free(windows);
+    return ceil_mode && (n - 1) * stride >= p->size[d] + p->padding[d] ? n - 1 : n;
 }
 
 /* ---- Recorded operations --------------------------------------------------------------------- */
@@ -151,11 +63,16 @@ static const br_op spread_op = { .name = "avg_pool_backward", .backward = spread
 static br_tensor *spread(const settings *s, br_tensor *dy)
 {
     BR_OP(spread_op.name);
-    br_tensor *dx = dy ? new_pooled(s, dy, s->size, dy->dtype, true) : NULL;
+    const br_backend *backend = dy ? BR_BACKEND(spread_op.name, dy, avg_pool_grad) : NULL;
+    if (!backend)
+        return NULL;
+    br_tensor *dx = new_pooled(s, dy, s->pool.size, dy->dtype, true);
     br_scope *scope = br_scope_begin();
-    br_tensor *dense = dy ? br_contiguous(dy) : NULL;
-    if (dx && dense && dy->numel > 0)
-        run(s, dx, dense, NULL, true);
+    br_tensor *dense = br_contiguous(dy);
+    if (dx && dense && dy->numel > 0) {
+        BR_TRAFFIC(dx, dense);
+        backend->avg_pool_grad(&s->pool, dx, dense);
+    }
     br_scope_end(scope);
     return br__recorded(&spread_op, dx, dy, s, sizeof *s);
 }
@@ -169,11 +86,16 @@ static const br_op average_op = { .name = "avg_pool", .backward = average_backwa
 
 static br_tensor *average(const settings *s, br_tensor *x)
 {
-    br_tensor *y = x ? new_pooled(s, x, s->out, x->dtype, false) : NULL;
+    const br_backend *backend = x ? BR_BACKEND(s->op, x, avg_pool) : NULL;
+    if (!backend)
+        return NULL;
+    br_tensor *y = new_pooled(s, x, s->pool.out, x->dtype, false);
     br_scope *scope = br_scope_begin();
-    br_tensor *dense = x ? br_contiguous(x) : NULL;
-    if (y && dense && y->numel > 0)
-        run(s, dense, y, NULL, false);
+    br_tensor *dense = br_contiguous(x);
+    if (y && dense && y->numel > 0) {
+        BR_TRAFFIC(dense, y);
+        backend->avg_pool(&s->pool, y, dense);
+    }
     br_scope_end(scope);
     return br__recorded(&average_op, y, x, s, sizeof *s);
 }
@@ -187,7 +109,8 @@ static void max_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     const int64_t *sizes = br_input_sizes(node, 0, &ndim);
     if (br_failed() || !indices)
         return;
-    int64_t outputs = s->out[0] * s->out[1], area = s->size[0] * s->size[1], planes = 1;
+    int64_t outputs = s->pool.out[0] * s->pool.out[1], area = s->pool.size[0] * s->pool.size[1],
+            planes = 1;
     for (int d = 0; d < ndim - s->dims; d++)
         planes *= sizes[d];
     dy = br_reshape(dy, BR_SHAPE(planes, outputs));
@@ -202,11 +125,16 @@ static const br_op max_op = { .name = "max_pool", .backward = max_backward };
 /* Returns y and, unless `indices` is NULL, the indices in *indices. */
 static br_tensor *largest(const settings *s, br_tensor *x, br_tensor **indices)
 {
-    br_tensor *y = new_pooled(s, x, s->out, x->dtype, false);
+    const br_backend *backend = BR_BACKEND(s->op, x, max_pool);
+    if (!backend)
+        return NULL;
+    br_tensor *y = new_pooled(s, x, s->pool.out, x->dtype, false);
     br_scope *scope = br_scope_begin();
-    br_tensor *places = new_pooled(s, x, s->out, BR_I64, false), *dense = br_contiguous(x);
-    if (y && places && dense && y->numel > 0)
-        run(s, dense, y, places, false);
+    br_tensor *places = new_pooled(s, x, s->pool.out, BR_I64, false), *dense = br_contiguous(x);
+    if (y && places && dense && y->numel > 0) {
+        BR_TRAFFIC(dense, y, places);
+        backend->max_pool(&s->pool, y, places, dense);
+    }
     br_save(br_record(&max_op, y, BR_INPUTS(x), s, sizeof *s), 0, places);
     if (indices)
         *indices = br_failed() ? NULL : br_scope_return(scope, places);
@@ -229,6 +157,7 @@ static bool check_number(const char *op, const char *name, int64_t value, int64_
  * columns. */
 static bool set_sizes(settings *s, const br_tensor *x)
 {
+    br_pool_geometry *p = &s->pool;
     if (!br__floating(s->op, "x", x))
         return false;
     if (x->ndim < s->dims + 1 || x->ndim > s->dims + 2) {
@@ -237,14 +166,15 @@ static bool set_sizes(settings *s, const br_tensor *x)
         return false;
     }
     for (int d = 0; d < 2; d++)
-        s->size[d] = s->out[d] = s->kernel[d] = s->stride[d] = s->dilation[d] = 1;
+        p->size[d] = p->out[d] = p->kernel[d] = p->stride[d] = p->dilation[d] = 1;
     for (int d = 2 - s->dims; d < 2; d++)
-        s->size[d] = x->sizes[x->ndim - 2 + d];
+        p->size[d] = x->sizes[x->ndim - 2 + d];
     return true;
 }
 
 static bool set_windows(settings *s, const br_tensor *x, const br_pool_options *options)
 {
+    br_pool_geometry *p = &s->pool;
     const br_pool_options *o = BR_OPTIONS_OF(s->op, br_pool, options);
     const int64_t kernel[] = { o->kernel_size.rows, o->kernel_size.columns };
     const int64_t stride[] = { o->stride.rows, o->stride.columns };
@@ -254,43 +184,42 @@ static bool set_windows(settings *s, const br_tensor *x, const br_pool_options *
         return false;
     for (int k = 0; k < s->dims; k++) {
         int d = 2 - s->dims + k;
-        s->kernel[d] = kernel[k];
-        s->stride[d] = stride[k] == 0 ? kernel[k] : stride[k];
-        s->dilation[d] = dilation[k];
-        s->padding[d] = padding[k];
-        if (!check_number(s->op, "kernel_size", s->kernel[d], 1) ||
-            !check_number(s->op, "stride", s->stride[d], 1) ||
-            !check_number(s->op, "dilation", s->dilation[d], 1) ||
-            !check_number(s->op, "padding", s->padding[d], 0))
+        p->kernel[d] = kernel[k];
+        p->stride[d] = stride[k] == 0 ? kernel[k] : stride[k];
+        p->dilation[d] = dilation[k];
+        p->padding[d] = padding[k];
+        if (!check_number(s->op, "kernel_size", p->kernel[d], 1) ||
+            !check_number(s->op, "stride", p->stride[d], 1) ||
+            !check_number(s->op, "dilation", p->dilation[d], 1) ||
+            !check_number(s->op, "padding", p->padding[d], 0))
             return false;
         if (!s->max && dilation[k] != 1) {
             br_fail(BR_ERROR_ARGUMENT, s->op,
                     "dilation is %" PRId64 ", but only max pooling supports it", dilation[k]);
             return false;
         }
-        if (s->padding[d] > ((s->kernel[d] - 1) * s->dilation[d] + 1) / 2) {
+        if (p->padding[d] > ((p->kernel[d] - 1) * p->dilation[d] + 1) / 2) {
             br_fail(BR_ERROR_ARGUMENT, s->op,
                     "padding is %" PRId64
                     ", must be at most half of the dilated kernel (kernel size %" PRId64 ")",
-                    s->padding[d], s->kernel[d]);
+                    p->padding[d], p->kernel[d]);
             return false;
         }
     }
-    s->ceil_mode = o->ceil_mode;
-    s->count_padding = o->count_include_pad;
-    s->divisor = o->divisor_override;
-    if (s->max && s->divisor != 0) {
+    p->count_padding = o->count_include_pad;
+    p->divisor = o->divisor_override;
+    if (s->max && p->divisor != 0) {
         br_fail(BR_ERROR_ARGUMENT, s->op,
                 "divisor_override is %" PRId64 ", but only average pooling supports it",
-                s->divisor);
+                p->divisor);
         return false;
     }
     for (int d = 2 - s->dims; d < 2; d++) {
-        s->out[d] = s->size[d] > 0 ? window_count(s, d) : 0;
-        if (s->out[d] < 1) {
+        p->out[d] = p->size[d] > 0 ? window_count(p, o->ceil_mode, d) : 0;
+        if (p->out[d] < 1) {
             br_fail(BR_ERROR_SHAPE, s->op,
                     "x %s with padding %" PRId64 " is smaller than the kernel of size %" PRId64,
-                    br__shape(x), s->padding[d], s->kernel[d]);
+                    br__shape(x), p->padding[d], p->kernel[d]);
             return false;
         }
     }
@@ -301,14 +230,15 @@ static bool set_windows(settings *s, const br_tensor *x, const br_pool_options *
  * short dimension. Fails otherwise. */
 static bool check_windows(const settings *s, const br_tensor *x)
 {
+    const br_pool_geometry *p = &s->pool;
     for (int d = 0; d < 2; d++)
-        for (int64_t i = 0; i < s->out[d]; i++) {
-            br_pool_window w = plain_window(s, d, i);
+        for (int64_t i = 0; i < p->out[d]; i++) {
+            br_pool_window w = br__pool_window(p, d, i);
             if (w.start >= w.end) {
                 br_fail(BR_ERROR_SHAPE, s->op,
                         "x %s: window %" PRId64 " of a kernel of size %" PRId64
                         " with dilation %" PRId64 " contains only padding",
-                        br__shape(x), i, s->kernel[d], s->dilation[d]);
+                        br__shape(x), i, p->kernel[d], p->dilation[d]);
                 return false;
             }
         }
@@ -359,15 +289,15 @@ br_tensor *br_f_avg_pool2d(br_tensor *x, const br_pool_options *options)
 static br_tensor *adaptive_pool(const char *op, int dims, br_tensor *x, const int64_t *out)
 {
     BR_OP(op);
-    settings s = { .op = op, .dims = dims, .adaptive = true };
+    settings s = { .op = op, .dims = dims, .pool = { .adaptive = true } };
     if (!set_sizes(&s, x))
         return NULL;
     for (int d = 2 - dims; d < 2; d++) {
         if (!check_number(op, "output_size", out[d], 0))
             return NULL;
-        if (s.size[d] == 0)
+        if (s.pool.size[d] == 0)
             return br_fail(BR_ERROR_SHAPE, op, "x %s has no elements to average", br__shape(x));
-        s.out[d] = out[d];
+        s.pool.out[d] = out[d];
     }
     return average(&s, x);
 }

@@ -1,80 +1,82 @@
-/* backends/cpu/conv/pool.c - max and average pooling of planes.
- *
- * The windows of the output's rows and columns are given, already cut off at the borders of the
- * plane, so the loops have no branches for padding. The output is computed row by row; for each
- * position, the loops run over the window's rows and columns. Averages are summed in double. The
- * gradient of an average adds the same share to each element of the window, in the order of the
- * windows; that of a maximum, in ops/conv/pool.c, adds at the indices. One call processes a whole
- * plane, so the results do not depend on the number of threads. There is one build for all
- * instruction sets. */
-#include "backends/cpu/conv/pool.h"
+/* backends/cpu/conv/pool.c - pooling in parallel over planes. */
+#include "backends/cpu/conv/conv_internal.h"
+#include "backends/cpu/conv/pool_kernels.h"
 
-/* Defines max_suffix() for a type, which is why it is a macro. `best` starts at the first
- * element of the window; x != x holds for NaN only. */
-#define MAX_POOL(type, suffix)                                                        \
-    static int64_t largest_##suffix(const br_pool_work *p, const type *plane,         \
-                                    const br_pool_window *r, const br_pool_window *c) \
-    {                                                                                 \
-        int64_t best = r->start * p->size[1] + c->start;                              \
-        for (int64_t y = r->start; y < r->end; y += p->step[0])                       \
-            for (int64_t x = c->start; x < c->end; x += p->step[1]) {                 \
-                int64_t at = y * p->size[1] + x;                                      \
-                if (plane[at] > plane[best] || plane[at] != plane[at])                \
-                    best = at;                                                        \
-            }                                                                         \
-        return best;                                                                  \
-    }                                                                                 \
-    static void max_##suffix(const br_pool_work *p, const void *plane, void *out,     \
-                             int64_t *indices)                                        \
-    {                                                                                 \
-        type *to = out;                                                               \
-        for (int64_t y = 0; y < p->out[0]; y++)                                       \
-            for (int64_t x = 0; x < p->out[1]; x++) {                                 \
-                int64_t at = largest_##suffix(p, plane, &p->rows[y], &p->columns[x]); \
-                *indices++ = at;                                                      \
-                *to++ = ((const type *)plane)[at];                                    \
-            }                                                                         \
-    }
-MAX_POOL(float, f32)
-MAX_POOL(double, f64)
+typedef enum pooling { LARGEST, AVERAGE, SPREAD } pooling; /* SPREAD: the gradient of AVERAGE */
 
-/* Returns the divisor of the average at output position (y, x). */
-static double divisor(const br_pool_work *p, int64_t y, int64_t x)
+typedef struct job {
+    br_pool_work pool;
+    pooling kind;
+    char *plane, *out; /* of the first plane */
+    int64_t *indices;  /* for LARGEST */
+    int64_t planes, per_task;
+    br_dtype dtype;
+} job;
+
+static void run_plane(const job *j, int64_t i)
 {
-    return p->divisor != 0 ? p->divisor : p->rows[y].count * p->columns[x].count;
+    const br_pool_kernels *kernels = &br__pool_kernels[j->dtype];
+    int64_t size = (int64_t)br__dtype_size(j->dtype);
+    int64_t outputs = j->pool.out[0] * j->pool.out[1];
+    char *plane = j->plane + i * j->pool.size[0] * j->pool.size[1] * size;
+    char *out = j->out + i * outputs * size;
+    if (j->kind == LARGEST)
+        kernels->max(&j->pool, plane, out, j->indices + i * outputs);
+    else if (j->kind == AVERAGE)
+        kernels->average(&j->pool, plane, out);
+    else
+        kernels->average_back(&j->pool, out, plane);
 }
 
-/* Defines average_suffix() and average_back_suffix() for a type. */
-#define AVG_POOL(type, suffix)                                                             \
-    static void average_##suffix(const br_pool_work *p, const void *plane, void *out)      \
-    {                                                                                      \
-        type *to = out;                                                                    \
-        for (int64_t y = 0; y < p->out[0]; y++)                                            \
-            for (int64_t x = 0; x < p->out[1]; x++) {                                      \
-                const br_pool_window *r = &p->rows[y], *c = &p->columns[x];                \
-                double sum = 0;                                                            \
-                for (int64_t i = r->start; i < r->end; i++)                                \
-                    for (int64_t k = c->start; k < c->end; k++)                            \
-                        sum += (double)((const type *)plane)[i * p->size[1] + k];          \
-                *to++ = (type)(sum / divisor(p, y, x));                                    \
-            }                                                                              \
-    }                                                                                      \
-    static void average_back_##suffix(const br_pool_work *p, const void *out, void *plane) \
-    {                                                                                      \
-        const type *from = out;                                                            \
-        for (int64_t y = 0; y < p->out[0]; y++)                                            \
-            for (int64_t x = 0; x < p->out[1]; x++) {                                      \
-                const br_pool_window *r = &p->rows[y], *c = &p->columns[x];                \
-                const type each = (type)((double)*from++ / divisor(p, y, x));              \
-                for (int64_t i = r->start; i < r->end; i++)                                \
-                    for (int64_t k = c->start; k < c->end; k++)                            \
-                        ((type *)plane)[i * p->size[1] + k] += each;                       \
-            }                                                                              \
-    }
-AVG_POOL(float, f32)
-AVG_POOL(double, f64)
+static void run_task(void *context, int64_t task)
+{
+    const job *j = context;
+    int64_t first = task * j->per_task, last = first + j->per_task;
+    for (int64_t i = first; i < last && i < j->planes; i++)
+        run_plane(j, i);
+}
 
-const br_pool_kernels br__pool_kernels[BR_DTYPES] = {
-    [BR_F32] = { max_f32, average_f32, average_back_f32 },
-    [BR_F64] = { max_f64, average_f64, average_back_f64 },
-};
+/* Runs a kernel between x and y, or between their gradients. */
+static bool run(const br_pool_geometry *p, pooling kind, const br_tensor *x, const br_tensor *y,
+                const br_tensor *indices)
+{
+    int64_t outputs = p->out[0] * p->out[1], area = p->size[0] * p->size[1];
+    br_pool_window *windows = br_malloc((size_t)(p->out[0] + p->out[1]) * sizeof *windows);
+    if (!windows)
+        return false;
+    for (int d = 0, at = 0; d < 2; at += (int)p->out[d++])
+        for (int64_t i = 0; i < p->out[d]; i++)
+            windows[at + i] = br__pool_window(p, d, i);
+    job j = { .pool = { .size = { p->size[0], p->size[1] },
+                        .out = { p->out[0], p->out[1] },
+                        .step = { p->dilation[0], p->dilation[1] },
+                        .rows = windows,
+                        .columns = windows + p->out[0],
+                        .divisor = (double)p->divisor },
+              .kind = kind,
+              .plane = x->data,
+              .out = y->data,
+              .indices = indices ? (int64_t *)(void *)indices->data : NULL,
+              .planes = y->numel / outputs,
+              .per_task = BR_GRAIN / (area + outputs) + 1,
+              .dtype = x->dtype };
+    br__parallel((j.planes + j.per_task - 1) / j.per_task, run_task, &j);
+    br_free(windows);
+    return true;
+}
+
+bool br__cpu_max_pool(const br_pool_geometry *p, const br_tensor *y, const br_tensor *indices,
+                      const br_tensor *x)
+{
+    return run(p, LARGEST, x, y, indices);
+}
+
+bool br__cpu_avg_pool(const br_pool_geometry *p, const br_tensor *y, const br_tensor *x)
+{
+    return run(p, AVERAGE, x, y, NULL);
+}
+
+bool br__cpu_avg_pool_grad(const br_pool_geometry *p, const br_tensor *dx, const br_tensor *dy)
+{
+    return run(p, SPREAD, dx, dy, NULL);
+}

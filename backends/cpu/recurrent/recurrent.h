@@ -3,8 +3,8 @@
  *
  * The cells are the Elman RNN (1990), the LSTM (Hochreiter and Schmidhuber, 1997) with forget gates
  * (Gers, Schmidhuber and Cummins, 2000), and the GRU (Cho et al., 2014) in PyTorch's version, whose
- * reset gate multiplies U h + b rather than h. ops/recurrent/ computes the
- * products gi = W x + b and gh = U h + b of all gates. A step handles one row of the batch at a
+ * reset gate multiplies U h + b rather than h. The products of all gates are given: gi = W x + b
+ * by nn/recurrent.c, and gh = U h + b by recurrent.c. A step handles one row of the batch at a
  * time: it adds gi and gh, applies the activations with the pointwise loops, and combines the gates
  * in one loop. A row's result depends on no other row. For the gradient, a step saves its gates
  * after their activations and, for a GRU, the term that the reset gate multiplies. */

@@ -1,10 +1,11 @@
-/* ops/conv/convolution_weight.c - a convolution's weight from x and y: the product of y, with a row
- * for each output channel, and the im2col matrix, with a row for each position. That matrix is read
- * from a zero-padded copy of x, as in convolution_sums.c, but with contiguous channels, so that
- * panels are packed by whole vectors. */
+/* backends/cpu/conv/convolution_weight.c - a convolution's weight from x and y: the product of y,
+ * with a row for each output channel, and the im2col matrix, with a row for each position. That
+ * matrix is read from a zero-padded copy of x, as in convolution_sums.c, but with contiguous
+ * channels, so that panels are packed by whole vectors. */
+#include "backends/cpu/conv/convolution_internal.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/hints.h"
-#include "ops/conv/convolution_internal.h"
+#include "backends/cpu/shape/copy.h"
 
 #include <string.h>
 
@@ -40,7 +41,7 @@ static void copy_items(const weight_work *w)
     }
     br__window_reshape(&to, 4, from.sizes,
                        (int64_t[]){ to.strides[0], to.strides[3], to.strides[1], to.strides[2] });
-    br__copy(&to, &from);
+    br__cpu_copy(&to, &from);
 }
 
 /* Copies the current items of y to [outputs, items, positions]. */
@@ -52,7 +53,7 @@ static void copy_rows(const weight_work *w)
     br__window_reshape(
         &to, 4, from.sizes,
         (int64_t[]){ br__conv_positions(g), w->items * br__conv_positions(g), g->out[1], 1 });
-    br__copy(&to, &from);
+    br__cpu_copy(&to, &from);
 }
 
 static void list_weight(const weight_work *w, int64_t max_items)

@@ -1,17 +1,9 @@
-/* backends/cpu/conv/pool.h - pooling of planes. */
+/* backends/cpu/conv/pool_kernels.h - pooling of planes. */
 #ifndef BR_KERNELS_POOL_H
 #define BR_KERNELS_POOL_H
 
+#include "backends/pool.h"
 #include "tensor/dtype.h"
-
-#include <stdint.h>
-
-/* The window of an output position in one dimension: start, start + step, ... below `end`. `count`
- * is the divisor of an average. */
-typedef struct br_pool_window {
-    int64_t start, end;
-    double count;
-} br_pool_window;
 
 /* A plane [size[0], size[1]] and its windows: rows[y] and columns[x] for output position (y, x). */
 typedef struct br_pool_work {

@@ -1,9 +1,12 @@
-/* ops/conv/depthwise.c - depthwise convolutions: each group has one channel. They are computed
- * plane by plane, because the matrix products of convolution_sums.c would have few rows.
+/* backends/cpu/conv/depthwise.c - depthwise convolutions: each group has one channel. They are
+ * computed plane by plane, because the matrix products of convolution_sums.c would have few rows.
  *
  * Each plane, or kernel, is computed by one task, which adds the contributions of outputs or items
  * in order. The results therefore do not depend on the number of threads. */
-#include "ops/conv/convolution_internal.h"
+#include "backends/cpu/conv/convolution_internal.h"
+#include "backends/cpu/kernels.h"
+
+#include <string.h>
 
 enum {
     MAX_OUTPUTS = 4,   /* per channel; with more, the matrix product is faster */
@@ -56,7 +59,7 @@ static void make_plane(const job *j, int64_t share, bool is_first, int64_t i)
     for (int64_t k = 0; k < (j->back ? j->each : 1); k++) {
         const int64_t source = item * j->from->sizes[1] + first + k;
         const int64_t output = j->back ? first + k : channel;
-        const size_t kernel = (size_t)(g->kernel[0] * g->kernel[1]) * br__dtype_size(j->to->dtype);
+        const size_t kernel = (size_t)br__conv_taps(g) * br__dtype_size(j->to->dtype);
         br__kernels_of(j->to->dtype)
             ->depthwise(&work, padded_plane(j, share, is_first && k == 0, source),
                         j->weight->data + (size_t)output * kernel,
@@ -73,6 +76,7 @@ static void make_kernel(const job *j, int64_t share, int64_t output)
     char *sums = j->scratch + share * j->scratch_bytes + j->padded_bytes;
     char *weight = plane_of(j->weight, output);
     memset(sums, 0, (size_t)(j->scratch_bytes - j->padded_bytes));
+    memset(weight, 0, (size_t)br__conv_taps(g) * br__dtype_size(j->weight->dtype));
     for (int64_t item = 0; item < g->batch; item++) {
         const char *plane =
             padded_plane(j, share, item == 0, item * g->channels + output / j->each);

@@ -1,4 +1,5 @@
-/* ops/conv/convolution_sums.c - y from x and weight, and x from y and weight, as matrix products.
+/* backends/cpu/conv/convolution_sums.c - y from x and weight, and x from y and weight, as matrix
+ * products.
  *
  * y is the product of weight, with a row for each output channel, and the im2col matrix, with a
  * column for each position. That matrix is never formed. Its elements are read from a zero-padded
@@ -6,9 +7,9 @@
  * a column offset, and the products pack their panels from lists of these offsets
  * (backends/cpu/gemm/gemm.h). The positions of several batch items are columns of one product. x
  * from y is computed in the same way, once for each remainder modulo the stride. */
+#include "backends/cpu/conv/convolution_internal.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/hints.h"
-#include "ops/conv/convolution_internal.h"
 
 #include <string.h>
 

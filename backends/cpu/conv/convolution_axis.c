@@ -1,5 +1,6 @@
-/* ops/conv/convolution_axis.c - the positions and taps of a convolution along one dimension. */
-#include "ops/conv/convolution_internal.h"
+/* backends/cpu/conv/convolution_axis.c - the positions and taps of a convolution along one
+ * dimension. */
+#include "backends/cpu/conv/convolution_internal.h"
 
 /* ---- y from x -------------------------------------------------------------------------------- */
 
