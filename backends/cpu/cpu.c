@@ -1,5 +1,6 @@
 /* backends/cpu/cpu.c - the table of the CPU backend. */
 #include "backends/backend.h"
+#include "backends/cpu/attention/attention_internal.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/norm/norm_internal.h"
 #include "backends/cpu/pointwise/for_each.h"
@@ -27,4 +28,7 @@ const br_backend br__cpu_backend = {
     .channel_norm = br__cpu_channel_norm,
     .channel_norm_fits = br__cpu_channel_norm_fits,
     .channel_norm_grad = br__cpu_channel_norm_grad,
+    .attention = br__cpu_attention,
+    .attention_grad = br__cpu_attention_grad,
+    .rotate = br__cpu_rotate,
 };

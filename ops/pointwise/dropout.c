@@ -67,8 +67,7 @@ static void run_task(void *context, int64_t i)
     j->kernel(rest < BR_GRAIN ? rest : BR_GRAIN, &d, j->x + offset, j->y + offset);
 }
 
-/* Both y and x are contiguous in the memory order of the bits. */
-static void drop(const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale)
+void br__drop(const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale)
 {
     job j = { .d = { (const uint64_t *)(const void *)bits->data, scale },
               .kernel = br__kernels_of(x->dtype)->dropout,
@@ -103,7 +102,7 @@ static br_tensor *dropped(br_tensor *x, br_tensor *bits, const settings *s)
     if (!ordered.contiguous && (dense = br__new("dropout", x->ndim, ordered.sizes, x->dtype)))
         br__copy(dense, &ordered);
     if (!br_failed())
-        drop(y, dense ? dense : &ordered, bits, s->scale);
+        br__drop(y, dense ? dense : &ordered, bits, s->scale);
     br_scope_end(scope);
     br_node *node = br_record(&dropout_op, y, BR_INPUTS(x), s, sizeof *s);
     br_save(node, 0, bits);
