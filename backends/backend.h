@@ -9,6 +9,7 @@
 #define BR_BACKEND_H
 
 #include "backends/attention.h"
+#include "backends/matmul.h"
 #include "backends/norm.h"
 #include "backends/pointwise.h"
 #include "backends/reduce.h"
@@ -72,6 +73,9 @@ typedef struct br_backend {
      * the same of the second. cos and sin broadcast to the pairs. All have one dtype. */
     void (*rotate)(const br_tensor *y, const br_tensor *x, const br_tensor *cos,
                    const br_tensor *sin, bool interleaved);
+
+    /* Computes C. Returns false with an error if memory runs out. */
+    bool (*matmul)(const br_matmul_tensors *work);
 } br_backend;
 
 /* The host's processor and memory. */

@@ -1,6 +1,7 @@
 /* backends/cpu/cpu.c - the table of the CPU backend. */
 #include "backends/backend.h"
 #include "backends/cpu/attention/attention_internal.h"
+#include "backends/cpu/gemm/matmul_internal.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/norm/norm_internal.h"
 #include "backends/cpu/pointwise/for_each.h"
@@ -31,4 +32,5 @@ const br_backend br__cpu_backend = {
     .attention = br__cpu_attention,
     .attention_grad = br__cpu_attention_grad,
     .rotate = br__cpu_rotate,
+    .matmul = br__cpu_matmul,
 };
