@@ -8,8 +8,10 @@
 #ifndef BR_BACKEND_H
 #define BR_BACKEND_H
 
+#include "backends/attention.h"
 #include "backends/conv.h"
 #include "backends/index.h"
+#include "backends/matmul.h"
 #include "backends/norm.h"
 #include "backends/pointwise.h"
 #include "backends/pool.h"
@@ -115,6 +117,20 @@ typedef struct br_backend {
      * false with an error if memory runs out. */
     bool (*recurrent)(const br_recurrent_tensors *work);
     bool (*recurrent_grad)(const br_recurrent_tensors *work);
+
+    /* Computes `out` and `sums`. Returns false with an error if memory runs out. */
+    bool (*attention)(const char *op, const br_attention_tensors *work);
+    /* Computes the gradients. The gradient of an operand that is broadcast is summed. Returns false
+     * with an error if memory runs out. */
+    bool (*attention_grad)(const char *op, const br_attention_tensors *work);
+    /* Rotates the pairs of the last dimension of x: (y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin).
+     * A pair is two adjacent elements if `interleaved`, otherwise an element of the first half and
+     * the same of the second. cos and sin broadcast to the pairs. All have one dtype. */
+    void (*rotate)(const br_tensor *y, const br_tensor *x, const br_tensor *cos,
+                   const br_tensor *sin, bool interleaved);
+
+    /* Computes C. Returns false with an error if memory runs out. */
+    bool (*matmul)(const br_matmul_tensors *work);
 } br_backend;
 
 /* The host's processor and memory. */

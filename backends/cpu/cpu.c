@@ -1,6 +1,8 @@
 /* backends/cpu/cpu.c - the table of the CPU backend. */
 #include "backends/backend.h"
+#include "backends/cpu/attention/attention_internal.h"
 #include "backends/cpu/conv/conv_internal.h"
+#include "backends/cpu/gemm/matmul_internal.h"
 #include "backends/cpu/index/index_internal.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/norm/norm_internal.h"
@@ -45,4 +47,8 @@ const br_backend br__cpu_backend = {
     .avg_pool_grad = br__cpu_avg_pool_grad,
     .recurrent = br__cpu_recurrent,
     .recurrent_grad = br__cpu_recurrent_grad,
+    .attention = br__cpu_attention,
+    .attention_grad = br__cpu_attention_grad,
+    .rotate = br__cpu_rotate,
+    .matmul = br__cpu_matmul,
 };

@@ -2,7 +2,6 @@
  *
  * The operation saves for its gradient: query, key, value, the mask, the output, the largest score
  * and the sum of exponentials of each query, and, with dropout, a bit for each score. */
-#include "backends/cpu/attention/attention.h"
 #include "ops/composed_internal.h"
 #include "ops/pointwise/dropout_internal.h"
 #include "ops/shape/view_internal.h"
@@ -145,144 +144,69 @@ static bool check_mask(const br_tensor *mask, const br_tensor *query, const br_t
     return fits;
 }
 
-/* ---- Tensors as operands --------------------------------------------------------------------- */
+/* ---- The description of the work ------------------------------------------------------------- */
 
-/* Returns a tensor's matrices, its last two dimensions. Dimensions of size 1 broadcast. */
-static br_strided matrices(const br_tensor *t)
+static br_attention_tensors work_of(const br_tensor *const *saved, const settings *s)
 {
-    if (!t)
-        return (br_strided){ NULL, 0, 0 };
-    return (br_strided){ t->data, t->sizes[t->ndim - 2] == 1 ? 0 : t->strides[t->ndim - 2],
-                         t->sizes[t->ndim - 1] == 1 ? 0 : t->strides[t->ndim - 1] };
-}
-
-/* Returns the distance between t's matrices along dimension `from_end` of the result, counted from
- * its end. */
-static int64_t batch_stride(const br_tensor *t, int from_end)
-{
-    int d = t ? t->ndim - from_end : -1;
-    return d < 0 || t->sizes[d] == 1 ? 0 : t->strides[d];
-}
-
-/* The tensors of a call; NULL for absent ones. */
-typedef struct tensors {
-    const br_tensor *saved[SAVED];
-    const br_tensor *dout, *dx[4];
-} tensors;
-
-/* Returns the strides along a batch dimension. Strides of key, value and their gradients, which
- * query heads may share, are multiplied by `key`; all others are multiplied by `query`. */
-static br_attention_batch batch_strides(const tensors *t, int from_end, int64_t query, int64_t key)
-{
-    const br_tensor *const *saved = t->saved, *const *dx = t->dx;
-    return (br_attention_batch){
-        .query = query * batch_stride(saved[QUERY], from_end),
-        .key = key * batch_stride(saved[KEY], from_end),
-        .value = key * batch_stride(saved[VALUE], from_end),
-        .mask = query * batch_stride(saved[MASK], from_end),
-        .out = query * batch_stride(saved[OUT], from_end),
-        .sums = query * batch_stride(saved[SUMS], from_end),
-        .dout = query * batch_stride(t->dout, from_end),
-        .dquery = query * batch_stride(dx[QUERY], from_end),
-        .dkey = key * batch_stride(dx[KEY], from_end),
-        .dvalue = key * batch_stride(dx[VALUE], from_end),
-        .dmask = query * batch_stride(dx[MASK], from_end),
-    };
-}
-
-static void add_dimension(br_attention *a, int64_t size, br_attention_batch strides, int64_t bit)
-{
-    if (size == 1)
-        return;
-    strides.bit = bit;
-    a->batch_sizes[a->batch_ndim] = size;
-    a->batch[a->batch_ndim++] = strides;
-}
-
-/* Sets the batch: the dimensions of the result before its last two, from the last to the first.
- * Grouped heads become two dimensions: the heads of a group, and the groups. */
-static void set_batch(br_attention *a, const tensors *t, bool grouped)
-{
-    const br_tensor *out = t->saved[OUT], *key = t->saved[KEY];
-    int64_t bit = a->head.queries * a->head.keys;
-    for (int from_end = 3; from_end <= out->ndim; from_end++) {
-        const int64_t size = out->sizes[out->ndim - from_end];
-        if (grouped && from_end == 3) {
-            const int64_t groups = key->sizes[key->ndim - 3], heads = groups ? size / groups : 0;
-            add_dimension(a, heads, batch_strides(t, 3, 1, 0), bit);
-            add_dimension(a, groups, batch_strides(t, 3, heads, 1), bit * heads);
-        } else {
-            add_dimension(a, size, batch_strides(t, from_end, 1, 1), bit);
-        }
-        bit *= size;
-    }
-}
-
-static br_attention attention_of(const tensors *t, const settings *s)
-{
-    const br_tensor *query = t->saved[QUERY], *value = t->saved[VALUE], *mask = t->saved[MASK];
-    const br_tensor *bits = t->saved[BITS];
-    br_attention a = { .dtype = query->dtype };
-    a.head = (br_attention_work){ .queries = query->sizes[query->ndim - 2],
-                                  .keys = value->sizes[value->ndim - 2],
-                                  .width = query->sizes[query->ndim - 1],
-                                  .value_width = value->sizes[value->ndim - 1],
-                                  .scale = s->scale,
-                                  .causal = s->causal,
-                                  .mask_is_bool = mask && mask->dtype == BR_BOOL,
-                                  .dropout = { bits ? (const void *)bits->data : NULL,
-                                               s->dropout_scale },
-                                  .query = matrices(query),
-                                  .key = matrices(t->saved[KEY]),
-                                  .value = matrices(value),
-                                  .mask = matrices(mask),
-                                  .out = matrices(t->saved[OUT]),
-                                  .sums = matrices(t->saved[SUMS]),
-                                  .dout = matrices(t->dout),
-                                  .dquery = matrices(t->dx[QUERY]),
-                                  .dkey = matrices(t->dx[KEY]),
-                                  .dvalue = matrices(t->dx[VALUE]),
-                                  .dmask = matrices(t->dx[MASK]) };
-    set_batch(&a, t, s->grouped);
-    return a;
+    return (br_attention_tensors){ .scale = s->scale,
+                                   .causal = s->causal,
+                                   .grouped = s->grouped,
+                                   .dropout_scale = s->dropout_scale,
+                                   .query = saved[QUERY],
+                                   .key = saved[KEY],
+                                   .value = saved[VALUE],
+                                   .mask = saved[MASK],
+                                   .bits = saved[BITS],
+                                   .out = saved[OUT],
+                                   .sums = saved[SUMS] };
 }
 
 /* Reports the work to the profiler: `width` products for each pair of a query and a key that it
  * attends to. */
-static void count_work(const tensors *t, const br_attention *a, int64_t width)
+static void count_work(const br_attention_tensors *t, int64_t width)
 {
-    const br_attention_work *h = &a->head;
-    int64_t shorter = h->queries < h->keys ? h->queries : h->keys, pairs = h->queries * h->keys;
-    if (h->causal)
-        pairs = shorter * (shorter + 1) / 2 + (h->queries - shorter) * h->keys;
-    for (int i = 0; i < a->batch_ndim; i++)
-        pairs *= a->batch_sizes[i];
-    br__thread.events->work(2 * pairs * width, 0);
-    br__thread.events->traffic(SAVED, t->saved);
-    br__thread.events->traffic(4, t->dx);
-    BR_TRAFFIC(t->dout);
+    const int64_t queries = t->query->sizes[t->query->ndim - 2];
+    const int64_t keys = t->key->sizes[t->key->ndim - 2];
+    int64_t shorter = queries < keys ? queries : keys, pairs = queries * keys;
+    if (t->causal)
+        pairs = shorter * (shorter + 1) / 2 + (queries - shorter) * keys;
+    for (int i = 0; i < t->out->ndim - 2; i++)
+        pairs *= t->out->sizes[i];
+    BR_WORK(2 * pairs * width, 0);
+    BR_TRAFFIC(t->query, t->key, t->value, t->mask, t->bits, t->out, t->sums);
+    BR_TRAFFIC(t->dout, t->dquery, t->dkey, t->dvalue, t->dmask);
+}
+
+/* Returns the size of the last dimension. */
+static int64_t width_of(const br_tensor *t)
+{
+    return t->sizes[t->ndim - 1];
 }
 
 /* ---- The result ------------------------------------------------------------------------------ */
 
 /* Computes the result for checked arguments and, for the gradient, *sums, which has two columns. */
-static br_tensor *attend(const tensors *inputs, const settings *s, int ndim, const int64_t *sizes,
-                         br_tensor **sums)
+static br_tensor *attend(const br_tensor *const *inputs, const settings *s, int ndim,
+                         const int64_t *sizes, br_tensor **sums)
 {
+    *sums = NULL;
+    const br_tensor *query = inputs[QUERY];
+    const br_backend *backend = BR_BACKEND(OP, query, attention);
+    if (!backend)
+        return NULL;
     int64_t two_columns[BR_MAX_DIMS];
     memcpy(two_columns, sizes, sizeof two_columns);
     two_columns[ndim - 1] = 2;
-    tensors t = *inputs;
-    br_dtype dtype = t.saved[QUERY]->dtype;
-    br_tensor *out = br__new_in_order(OP, t.saved[QUERY], ndim, sizes, dtype);
-    t.saved[OUT] = out;
-    t.saved[SUMS] = *sums = br__new(OP, ndim, two_columns, dtype);
+    br_tensor *out = br__new_in_order(OP, query, ndim, sizes, query->dtype);
+    *sums = br__new(OP, ndim, two_columns, query->dtype);
     if (!out || !*sums)
         return NULL;
-    br_attention a = attention_of(&t, s);
+    br_attention_tensors work = work_of(inputs, s);
+    work.out = out;
+    work.sums = *sums;
     if (BR_PROFILING)
-        count_work(&t, &a, a.head.width + a.head.value_width);
-    return br__attention(&a) ? out : NULL;
+        count_work(&work, width_of(query) + width_of(inputs[VALUE]));
+    return backend->attention(OP, &work) ? out : NULL;
 }
 
 /* ---- The composition, for gradients of gradients --------------------------------------------- */
@@ -304,10 +228,8 @@ static br_tensor *dropout_factors(const settings *s, const br_tensor *bits, cons
 {
     br_tensor *factors = br_ones_like(scores);
     br_tensor *dense = factors ? br__new_like(OP, factors, factors->dtype) : NULL;
-    if (!dense)
-        return NULL;
-    const br_dropout_work d = { (const void *)bits->data, s->dropout_scale };
-    br__kernels_of(scores->dtype)->dropout(scores->numel, &d, factors->data, dense->data);
+    if (dense)
+        br__drop(dense, factors, bits, s->dropout_scale);
     return dense;
 }
 
@@ -348,12 +270,11 @@ static void compose(br_tensor *const *in, const void *params, br_tensor **out)
 
 /* Allocates the gradient of an input. The gradient of a mask with one column has a column for each
  * key; autograd sums the columns. */
-static br_tensor *gradient_node(br_node *node, int input, const tensors *t)
+static br_tensor *gradient_node(br_node *node, int input, const br_tensor *x, const br_tensor *key)
 {
     if (!br_needs_input_grad(node, input))
         return NULL;
     int64_t sizes[BR_MAX_DIMS];
-    const br_tensor *x = t->saved[input], *key = t->saved[KEY];
     memcpy(sizes, x->sizes, sizeof sizes);
     if (input == MASK)
         sizes[x->ndim - 1] = key->sizes[key->ndim - 2];
@@ -362,37 +283,45 @@ static br_tensor *gradient_node(br_node *node, int input, const tensors *t)
 
 /* Returns the width of the products in the gradient, for count_work(). The scores are recomputed;
  * their gradient is multiplied by key and query. */
-static int64_t gradient_width(const tensors *t, const br_attention_work *h)
+static int64_t gradient_width(const br_attention_tensors *t)
 {
-    int query = t->dx[QUERY] != NULL, key = t->dx[KEY] != NULL, value = t->dx[VALUE] != NULL;
-    int scores = query || key || t->dx[MASK];
-    return h->width * (1 + query + key) + h->value_width * (scores + value);
+    int query = t->dquery != NULL, key = t->dkey != NULL, value = t->dvalue != NULL;
+    int scores = query || key || t->dmask;
+    return width_of(t->query) * (1 + query + key) + width_of(t->value) * (scores + value);
+}
+
+static void fused_backward(br_node *node, br_tensor *const *saved, br_tensor *dy, br_tensor **dx)
+{
+    const br_backend *backend = BR_BACKEND(OP, saved[QUERY], attention_grad);
+    if (!backend)
+        return;
+    for (int i = QUERY; i <= MASK; i++)
+        dx[i] = gradient_node(node, i, saved[i], saved[KEY]);
+    if (br_failed())
+        return;
+    br_attention_tensors work = work_of((const br_tensor *const *)saved, br_params(node));
+    work.dout = dy;
+    work.dquery = dx[QUERY];
+    work.dkey = dx[KEY];
+    work.dvalue = dx[VALUE];
+    work.dmask = dx[MASK];
+    if (BR_PROFILING)
+        count_work(&work, gradient_width(&work));
+    backend->attention_grad(OP, &work);
 }
 
 static void attention_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *saved[SAVED];
-    tensors t = { .dout = dy };
     for (int i = 0; i < SAVED; i++)
-        t.saved[i] = saved[i] = br_saved(node, i);
+        saved[i] = br_saved(node, i);
     if (br_failed()) /* a saved value was changed in place */
         return;
-    if (br_grad_enabled()) {
+    if (br_grad_enabled())
         br__composed_backward(node, compose, OUT, saved, 1, &dy, br_params(node), sizeof(settings),
                               dx);
-        return;
-    }
-    for (int i = QUERY; i <= MASK; i++)
-        t.dx[i] = dx[i] = gradient_node(node, i, &t);
-    if (br_failed())
-        return;
-    br_attention a = attention_of(&t, br_params(node));
-    if (BR_PROFILING)
-        count_work(&t, &a, gradient_width(&t, &a.head));
-    for (int i = QUERY; i <= MASK && !br__attention_grad_writes(&a); i++)
-        if (dx[i])
-            br_zero_(dx[i]);
-    br__attention_grad(&a);
+    else
+        fused_backward(node, saved, dy, dx);
 }
 
 static const br_op attention_op = { .name = "scaled_dot_product_attention",
@@ -459,8 +388,8 @@ br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *key, br_
         br_scope_end(scope);
         return NULL;
     }
-    const tensors inputs = { .saved = { query, key, value, attn_mask, bits } };
-    br_tensor *sums, *out = attend(&inputs, &s, ndim, sizes, &sums);
+    const br_tensor *const inputs[SAVED] = { query, key, value, attn_mask, bits };
+    br_tensor *sums, *out = attend(inputs, &s, ndim, sizes, &sums);
     br_node *node =
         br_record(&attention_op, out, BR_INPUTS(query, key, value, attn_mask), &s, sizeof s);
     br_tensor *const saved[SAVED] = { query, key, value, attn_mask, bits, out, sums };

@@ -1,27 +1,7 @@
 /* ops/attention/rotary.c - rotary embeddings: rotates pairs of a vector's elements by angles that
  * depend on the position. This takes one pass over x. The gradient is the rotation by the opposite
  * angles. */
-#include "backends/cpu/attention/rotary.h"
-#include "backends/cpu/pointwise/for_each.h"
 #include "ops/ops_internal.h"
-
-/* Returns a header of the pairs' first elements: the first half of the last dimension, or every
- * second element if interleaved. */
-static br_tensor pair_window(const br_tensor *t, bool interleaved)
-{
-    int last = t->ndim - 1;
-    br_tensor w = br__window(t);
-    int64_t pairs = t->sizes[last] / 2;
-    br__window_slice(&w, last, 0, pairs, interleaved ? 2 : 1);
-    return w;
-}
-
-static int64_t to_second(const br_tensor *t, bool interleaved)
-{
-    int last = t->ndim - 1;
-    return t->strides[last] * (interleaved ? 1 : t->sizes[last] / 2) *
-           (int64_t)br_dtype_size(t->dtype);
-}
 
 static br_tensor *part(br_tensor *t, bool interleaved, int64_t which)
 {
@@ -61,7 +41,8 @@ static bool check(const br_tensor *x, const br_tensor *cos, const br_tensor *sin
         br_fail(BR_ERROR_SHAPE, op, "x %s must have a last dimension of even size", br__shape(x));
         return false;
     }
-    br_tensor pairs = pair_window(x, false);
+    br_tensor pairs = br__window(x);
+    br__window_slice(&pairs, x->ndim - 1, 0, size / 2, 1);
     return br__broadcasts_to(op, "cos", cos, &pairs) && br__broadcasts_to(op, "sin", sin, &pairs);
 }
 
@@ -70,12 +51,12 @@ br_tensor *br_f_rotary_embedding(br_tensor *x, br_tensor *cos, br_tensor *sin, b
     BR_OP(rotary_op.name);
     if (!check(x, cos, sin))
         return NULL;
-    br_tensor *y = br__new(rotary_op.name, x->ndim, x->sizes, x->dtype);
+    const br_backend *backend = BR_BACKEND(rotary_op.name, x, rotate);
+    br_tensor *y = backend ? br__new(rotary_op.name, x->ndim, x->sizes, x->dtype) : NULL;
     if (!y)
         return NULL;
-    br_tensor to = pair_window(y, interleaved), from = pair_window(x, interleaved);
-    const int64_t seconds[] = { to_second(y, interleaved), to_second(x, interleaved) };
-    br__for_each(4, (const br_tensor *[]){ &to, &from, cos, sin }, br__rotate[x->dtype], seconds);
+    BR_TRAFFIC(y, x, cos, sin);
+    backend->rotate(y, x, cos, sin, interleaved);
     br_node *node =
         br_record(&rotary_op, y, BR_INPUTS(x, cos, sin), &interleaved, sizeof interleaved);
     if (br_needs_input_grad(node, 1) || br_needs_input_grad(node, 2))

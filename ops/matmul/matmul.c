@@ -1,134 +1,50 @@
 /* ops/matmul/matmul.c - matrix products and linear layers.
  *
- * Operands are multiplied without copying, whatever their strides; batches broadcast with strides
- * of 0. If the rows of a batch are evenly spaced and the other operand has no batch, the batch is
- * treated as one tall matrix. With C = A B the gradients are dA = dC B^T and dB = A^T dC: an
- * operand is saved only if the other one's gradient is needed. */
-#include "backends/cpu/gemm/gemm.h"
-#include "backends/cpu/kernels.h"
+ * With C = A B the gradients are dA = dC B^T and dB = A^T dC: an operand is saved only if the
+ * gradient of the other operand is needed. */
 #include "ops/ops_internal.h"
-#include "tensor/denormal.h"
 
 #include <brasa/ops.h>
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- Tensors as batches of matrices ---------------------------------------------------------- */
+/* ---- The work -------------------------------------------------------------------------------- */
 
-/* A matrix operand: its last two dimensions, and the batch before them. */
-typedef struct matrices {
-    const br_tensor *t;
-    int64_t rows, columns, row, column; /* sizes and strides */
-    int batch_ndim;                     /* the batch is t's first dimensions */
-} matrices;
-
-static matrices matrices_of(const br_tensor *t)
+/* Returns the number of elements of an operand. Dimensions of the batch that are expanded count
+ * once. */
+static int64_t distinct_elements(const br_tensor *t)
 {
-    int last = t->ndim - 1;
-    return (matrices){
-        t, t->sizes[last - 1], t->sizes[last], t->strides[last - 1], t->strides[last], last - 1
-    };
+    int64_t n = 1;
+    for (int d = 0; d < t->ndim; d++)
+        n *= d < t->ndim - 2 && t->strides[d] == 0 ? 1 : t->sizes[d];
+    return n;
 }
 
-/* Returns a vector as a matrix of one row. */
-static matrices row_of(const br_tensor *t)
+static void count_work(const br_matmul_tensors *w)
 {
-    return (matrices){ t, 1, t->sizes[0], 0, t->strides[0], 0 };
+    const int64_t inner = w->a->sizes[w->a->ndim - (w->a_transposed ? 2 : 1)];
+    const int64_t elements = distinct_elements(w->a) + distinct_elements(w->b) +
+                             w->c->numel * (w->accumulate ? 2 : 1) + (w->bias ? w->bias->numel : 0);
+    br__thread.events->work(2 * w->c->numel * inner,
+                            elements * (int64_t)br__dtype_size(w->c->dtype));
 }
 
-static matrices transposed(matrices m)
+static bool multiply(const br_backend *backend, const br_matmul_tensors *work)
 {
-    return (matrices){ m.t, m.columns, m.rows, m.column, m.row, m.batch_ndim };
-}
-
-/* Returns the operand's stride along dimension d of a batch of `ndim` dimensions that it broadcasts
- * to. */
-static int64_t batch_stride(const matrices *m, int ndim, int d)
-{
-    int own = d - (ndim - m->batch_ndim);
-    return own < 0 || m->t->sizes[own] == 1 ? 0 : m->t->strides[own];
-}
-
-/* Sets the batch dimensions of a product. Dimensions of size 1 are left out. If the second operand
- * has no batch, rows that are evenly spaced across matrices become rows of one matrix. */
-static void set_batch(br_gemm *g, const matrices *a, const matrices *b, int ndim,
-                      const int64_t *sizes)
-{
-    int64_t c_strides[BR_MAX_DIMS], c_step = g->m * g->n;
-    for (int d = ndim - 1; d >= 0; c_step *= sizes[d--])
-        c_strides[d] = c_step;
-    bool folding = true;
-    for (int d = ndim - 1; d >= 0; d--) {
-        int64_t a_step = batch_stride(a, ndim, d), b_step = batch_stride(b, ndim, d);
-        if (sizes[d] == 1)
-            continue;
-        if (g->m == 1)
-            g->a_row = a_step;
-        folding = folding && b_step == 0 && a_step == g->m * g->a_row;
-        if (folding) {
-            g->m *= sizes[d];
-            continue;
-        }
-        int i = g->batch_ndim++;
-        g->batch_sizes[i] = sizes[d];
-        g->a_batch[i] = a_step;
-        g->b_batch[i] = b_step;
-        g->c_batch[i] = c_strides[d];
-    }
-}
-
-/* Reports the work to the profiler. An operand that is broadcast over the batch is counted once. */
-static void count_work(const br_gemm *g)
-{
-    int64_t a = g->m * g->k, b = g->k * g->n, c = g->m * g->n, products = 1;
-    for (int i = 0; i < g->batch_ndim; i++) {
-        products *= g->batch_sizes[i];
-        a *= g->a_batch[i] ? g->batch_sizes[i] : 1;
-        b *= g->b_batch[i] ? g->batch_sizes[i] : 1;
-    }
-    c *= products * (g->accumulate ? 2 : 1);
-    int64_t size = (int64_t)br__dtype_size(g->dtype), bias = g->bias ? g->n : 0;
-    br__thread.events->work(2 * g->m * g->n * g->k * products, (a + b + c + bias) * size);
-}
-
-/* Computes out = a b + bias, or adds a b to out. The rows of `out` are contiguous, and its first
- * sizes are those of the batch. */
-static bool multiply(br_tensor *out, const matrices *a, const matrices *b, const br_tensor *bias,
-                     int batch_ndim, bool accumulate)
-{
-    br_gemm g = { .dtype = out->dtype,
-                  .m = a->rows,
-                  .n = b->columns,
-                  .k = a->columns,
-                  .a = a->t->data,
-                  .b = b->t->data,
-                  .c = out->data,
-                  .a_row = a->row,
-                  .a_col = a->column,
-                  .b_row = b->row,
-                  .b_col = b->column,
-                  .c_row = b->columns,
-                  .bias = bias && bias->contiguous ? bias->data : NULL,
-                  .accumulate = accumulate };
-    /* If the bias is not contiguous, it is copied to the result, and the product is added there. */
-    if (bias && !g.bias) {
-        br__copy(out, bias);
-        g.accumulate = true;
-    }
-    set_batch(&g, a, b, batch_ndim, out->sizes);
     if (BR_PROFILING)
-        count_work(&g);
-    return br__gemm(&g);
+        count_work(work);
+    return backend->matmul(work);
 }
 
 bool br__mm_into(br_tensor *out, const br_tensor *a, const br_tensor *b, const br_tensor *bias,
                  bool accumulate)
 {
     BR_OP("mm");
-    if (br__failed())
-        return false;
-    matrices left = matrices_of(a), right = matrices_of(b);
-    return multiply(out, &left, &right, bias, 0, accumulate);
+    const br_backend *backend = br__failed() ? NULL : BR_BACKEND("mm", out, matmul);
+    return backend &&
+           multiply(backend,
+                    &(br_matmul_tensors){
+                        .a = a, .b = b, .bias = bias, .c = out, .accumulate = accumulate });
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
@@ -209,63 +125,6 @@ static void product_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         dx[1] = br_squeeze(dx[1], -1);
 }
 
-/* ---- Dot products ---------------------------------------------------------------------------- */
-
-/* A long dot product is split into at most MAX_PIECES pieces, which threads share and whose sums
- * are added in order. The split depends only on the length, so the result does not depend on the
- * number of threads. */
-enum { MAX_PIECES = 32 };
-
-typedef struct dot_job {
-    void (*dots)(const br_gemm_block *block);
-    const char *a, *b;
-    int64_t length, piece, size;
-    char *sums;
-} dot_job;
-
-static void dot_piece(void *context, int64_t i)
-{
-    const dot_job *job = context;
-    int64_t first = i * job->piece, rest = job->length - first;
-    job->dots(&(br_gemm_block){ .m = 1,
-                                .n = 1,
-                                .k = rest < job->piece ? rest : job->piece,
-                                .a = job->a + first * job->size,
-                                .a_col = 1,
-                                .b = job->b + first * job->size,
-                                .b_row = 1,
-                                .c = job->sums + i * job->size });
-}
-
-static bool is_long_dot(const br_tensor *a, const br_tensor *b)
-{
-    return a->ndim == 1 && b->ndim == 1 && a->contiguous && b->contiguous &&
-           a->numel >= 2 * BR_GRAIN;
-}
-
-static void long_dot(const br_tensor *c, const br_tensor *a, const br_tensor *b)
-{
-    _Alignas(double) char sums[MAX_PIECES * sizeof(double)]; /* of the operands' dtype */
-    dot_job job = { .dots = br__gemm_kernels_of(a->dtype)->gemm_dots,
-                    .a = a->data,
-                    .b = b->data,
-                    .length = a->numel,
-                    .size = (int64_t)br_dtype_size(a->dtype),
-                    .sums = sums };
-    const int64_t max_length = (a->numel + MAX_PIECES - 1) / MAX_PIECES;
-    job.piece =
-        br__piece_size(a->numel, max_length > BR_GRAIN ? max_length : BR_GRAIN, BR_PIECE_UNIT);
-    int64_t pieces = (job.length + job.piece - 1) / job.piece;
-    BR_WORK(2 * job.length, (2 * job.length + 1) * job.size);
-    const br_float_mode before = br__flush_denormals();
-    br__parallel(pieces, dot_piece, &job);
-    br__restore_denormals(before);
-    double sum = 0;
-    for (int64_t i = 0; i < pieces; i++)
-        sum += br__get(a->dtype, job.sums + i * job.size);
-    br__put(c->dtype, c->data, sum);
-}
-
 /* ---- Products -------------------------------------------------------------------------------- */
 
 static const br_op mm_op = { .name = "mm", .backward = product_backward };
@@ -274,14 +133,11 @@ static const br_op matmul_op = { .name = "matmul", .backward = product_backward 
 
 /* Multiplies operands that have been checked, into a new tensor of the given sizes. */
 static br_tensor *product(const br_op *op, br_tensor *a, br_tensor *b, int ndim,
-                          const int64_t *sizes, int batch_ndim)
+                          const int64_t *sizes)
 {
-    matrices left = a->ndim == 1 ? row_of(a) : matrices_of(a);
-    matrices right = b->ndim == 1 ? transposed(row_of(b)) : matrices_of(b);
-    br_tensor *c = br__new(op->name, ndim, sizes, a->dtype);
-    if (c && is_long_dot(a, b))
-        long_dot(c, a, b);
-    else if (!c || !multiply(c, &left, &right, NULL, batch_ndim, false))
+    const br_backend *backend = BR_BACKEND(op->name, a, matmul);
+    br_tensor *c = backend ? br__new(op->name, ndim, sizes, a->dtype) : NULL;
+    if (!c || !multiply(backend, &(br_matmul_tensors){ .a = a, .b = b, .c = c }))
         return NULL;
     br_node *node = br_record(op, c, BR_INPUTS(a, b), NULL, 0);
     if (br_needs_input_grad(node, 1))
@@ -297,7 +153,7 @@ br_tensor *br_mm(br_tensor *a, br_tensor *b)
     if (!check_operands("mm", "a", a, "b", b) || !check_ndim("mm", "a", a, 2) ||
         !check_ndim("mm", "b", b, 2) || !check_inner("mm", a, a->sizes[1], b, b->sizes[0]))
         return NULL;
-    return product(&mm_op, a, b, BR_SHAPE(a->sizes[0], b->sizes[1]), 0);
+    return product(&mm_op, a, b, BR_SHAPE(a->sizes[0], b->sizes[1]));
 }
 
 br_tensor *br_bmm(br_tensor *a, br_tensor *b)
@@ -312,7 +168,7 @@ br_tensor *br_bmm(br_tensor *a, br_tensor *b)
                        br__shape(b), a->sizes[0], b->sizes[0]);
     if (!check_inner("bmm", a, a->sizes[2], b, b->sizes[1]))
         return NULL;
-    return product(&bmm_op, a, b, BR_SHAPE(a->sizes[0], a->sizes[1], b->sizes[2]), 1);
+    return product(&bmm_op, a, b, BR_SHAPE(a->sizes[0], a->sizes[1], b->sizes[2]));
 }
 
 /* Computes the sizes that the batches of a and b broadcast to. */
@@ -348,15 +204,26 @@ br_tensor *br_matmul(br_tensor *a, br_tensor *b)
                      b->sizes[b->ndim > 1 ? b->ndim - 2 : 0]) ||
         !broadcast_batch(a, b, ndim, sizes))
         return NULL;
-    int batch_ndim = ndim;
     if (a->ndim > 1)
         sizes[ndim++] = a->sizes[a->ndim - 2];
     if (b->ndim > 1)
         sizes[ndim++] = b->sizes[b->ndim - 1];
-    return product(&matmul_op, a, b, ndim, sizes, batch_ndim);
+    return product(&matmul_op, a, b, ndim, sizes);
 }
 
 /* ---- Linear ---------------------------------------------------------------------------------- */
+
+/* Returns a contiguous tensor as a matrix of `rows` rows: t itself, or a window in *window. */
+static const br_tensor *rows_of(const br_tensor *t, int64_t rows, br_tensor *window)
+{
+    if (t->ndim == 2)
+        return t;
+    const int64_t columns = t->sizes[t->ndim - 1];
+    *window = br__window(t);
+    br__window_reshape(window, 2, (const int64_t[]){ rows, columns },
+                       (const int64_t[]){ columns, 1 });
+    return window;
+}
 
 /* Returns a^T b over all rows of both. If nothing is recorded and both are contiguous, no views are
  * created. */
@@ -366,9 +233,13 @@ static br_tensor *weight_gradient(br_tensor *a, br_tensor *b)
     if (!a || !b || br_grad_enabled() || !a->contiguous || !b->contiguous || b->ndim == 0)
         return br_mm(br_t(as_matrix(a)), as_matrix(b));
     int64_t m = a->sizes[a->ndim - 1], n = b->sizes[b->ndim - 1], rows = m > 0 ? a->numel / m : 0;
-    br_tensor *dw = br__new("linear", BR_SHAPE(m, n), b->dtype);
-    matrices left = { a, m, rows, 1, m, 0 }, right = { b, rows, n, n, 1, 0 };
-    return dw && multiply(dw, &left, &right, NULL, 0, false) ? dw : NULL;
+    const br_backend *backend = BR_BACKEND("linear", b, matmul);
+    br_tensor *dw = backend ? br__new("linear", BR_SHAPE(m, n), b->dtype) : NULL;
+    br_tensor of_a, of_b;
+    const br_matmul_tensors work = {
+        .a = rows_of(a, rows, &of_a), .b = rows_of(b, rows, &of_b), .c = dw, .a_transposed = true
+    };
+    return dw && multiply(backend, &work) ? dw : NULL;
 }
 
 typedef struct linear_params {
@@ -439,12 +310,12 @@ br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
     int64_t sizes[BR_MAX_DIMS];
     memcpy(sizes, x->sizes, sizeof sizes);
     sizes[x->ndim - 1] = weight->sizes[0];
-    br_tensor *y = br__new(linear_op.name, x->ndim, sizes, x->dtype);
-    if (!y)
-        return NULL;
-    matrices rows = x->ndim == 1 ? row_of(x) : matrices_of(x);
-    matrices columns = transposed(matrices_of(weight));
-    if (!multiply(y, &rows, &columns, bias, x->ndim > 2 ? x->ndim - 2 : 0, false))
+    const br_backend *backend = BR_BACKEND(linear_op.name, x, matmul);
+    br_tensor *y = backend ? br__new(linear_op.name, x->ndim, sizes, x->dtype) : NULL;
+    const br_matmul_tensors work = {
+        .a = x, .b = weight, .bias = bias, .c = y, .b_transposed = true
+    };
+    if (!y || !multiply(backend, &work))
         return NULL;
     linear_params params = { .by_columns = weight->strides[0] == 1 && weight->strides[1] != 1 };
     br_node *node = br_record(&linear_op, y, BR_INPUTS(x, weight, bias), &params, sizeof params);

@@ -29,6 +29,14 @@ typedef struct settings {
     int order[BR_MAX_DIMS];
 } settings;
 
+void br__drop(const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale)
+{
+    const br_backend *backend = BR_BACKEND("dropout", x, dropout);
+    BR_TRAFFIC(y, x);
+    if (backend)
+        backend->dropout(y, x, bits, scale);
+}
+
 static br_tensor *dropped(br_tensor *x, br_tensor *bits, const settings *s);
 
 /* Drops the same elements of dy. */
@@ -51,11 +59,8 @@ static br_tensor *dropped(br_tensor *x, br_tensor *bits, const settings *s)
     br_tensor *dense = NULL;
     if (!ordered.contiguous && (dense = br__new("dropout", x->ndim, ordered.sizes, x->dtype)))
         br__copy(dense, &ordered);
-    const br_backend *backend = br_failed() ? NULL : BR_BACKEND("dropout", x, dropout);
-    if (backend) {
-        BR_TRAFFIC(y, x);
-        backend->dropout(y, dense ? dense : &ordered, bits, s->scale);
-    }
+    if (!br_failed())
+        br__drop(y, dense ? dense : &ordered, bits, s->scale);
     br_scope_end(scope);
     br_node *node = br_record(&dropout_op, y, BR_INPUTS(x), s, sizeof *s);
     br_save(node, 0, bits);

@@ -145,7 +145,7 @@ static bool with_scratch(job *j, bool gradients, void (*run)(job *j))
     j->scratch_bytes = ratio(j->kernels->scratch(&j->a->head, gradients), 64) * 64;
     br_extent *extent;
     size_t bytes = (size_t)(j->teams * j->scratch_bytes);
-    j->scratch = br__block_alloc("scaled_dot_product_attention", bytes, &extent);
+    j->scratch = br__block_alloc(j->a->op, bytes, &extent);
     if (!j->scratch)
         return false;
     const br_float_mode before = br__flush_denormals();

@@ -21,6 +21,7 @@ typedef struct br_attention_batch {
 
 /* Attention over all combinations of batch indices. */
 typedef struct br_attention {
+    const char *op; /* prefix of errors */
     br_dtype dtype;
     br_attention_work head; /* head 0 */
     int batch_ndim;         /* the first dimension varies fastest */

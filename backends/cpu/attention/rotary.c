@@ -5,11 +5,13 @@
  * of a pair are read before y is written, so that y may be x. The two elements of a pair are any
  * number of bytes apart, which serves both adjacent pairs and pairs of halves. The loops are
  * memory-bound, so there is one build for all instruction sets. */
-#include "backends/cpu/attention/rotary.h"
+#include "backends/cpu/attention/attention_internal.h"
+#include "backends/cpu/pointwise/for_each.h"
 
 #define NUMBER(type, p, offset) (*(type *)(void *)((p) + (offset)))
 
-/* Defines the loop for a type, which is why it is a macro. */
+/* Defines a loop over (y, x, cos, sin), where y and x are the first elements of pairs. params are
+ * two int64_t: the bytes from the first to the second element in y and in x. */
 #define ROTATE_LOOP(name, type)                                                          \
     static void name(int64_t n, char *const *data, const int64_t *s, const void *params) \
     {                                                                                    \
@@ -27,4 +29,29 @@
 ROTATE_LOOP(rotate_f32, float)
 ROTATE_LOOP(rotate_f64, double)
 
-const br_loop br__rotate[BR_DTYPES] = { [BR_F32] = rotate_f32, [BR_F64] = rotate_f64 };
+static const br_loop rotate[BR_DTYPES] = { [BR_F32] = rotate_f32, [BR_F64] = rotate_f64 };
+
+/* Returns a header of the pairs' first elements: the first half of the last dimension, or every
+ * second element if interleaved. */
+static br_tensor first_of_pairs(const br_tensor *t, bool interleaved)
+{
+    int last = t->ndim - 1;
+    br_tensor w = br__window(t);
+    br__window_slice(&w, last, 0, t->sizes[last] / 2, interleaved ? 2 : 1);
+    return w;
+}
+
+static int64_t to_second(const br_tensor *t, bool interleaved)
+{
+    int last = t->ndim - 1;
+    return t->strides[last] * (interleaved ? 1 : t->sizes[last] / 2) *
+           (int64_t)br__dtype_size(t->dtype);
+}
+
+void br__cpu_rotate(const br_tensor *y, const br_tensor *x, const br_tensor *cos,
+                    const br_tensor *sin, bool interleaved)
+{
+    const br_tensor to = first_of_pairs(y, interleaved), from = first_of_pairs(x, interleaved);
+    const int64_t seconds[] = { to_second(y, interleaved), to_second(x, interleaved) };
+    br__run_loop(4, (const br_tensor *[]){ &to, &from, cos, sin }, rotate[x->dtype], seconds);
+}

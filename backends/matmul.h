@@ -1,0 +1,19 @@
+/* backends/matmul.h - work of matrix products. */
+#ifndef BR_BACKEND_MATMUL_H
+#define BR_BACKEND_MATMUL_H
+
+#include <brasa/tensor.h>
+
+/* C = A B + bias, or C += A B, for batches of matrices of one floating-point dtype. A, B
+ * and the bias have any strides. The batches of A and B broadcast to the batch of C, which is
+ * contiguous. */
+typedef struct br_matmul_tensors {
+    const br_tensor *a;    /* [..., m, k], or [k]: one row */
+    const br_tensor *b;    /* [..., k, n], or [k]: one column */
+    const br_tensor *bias; /* [n], or NULL; NULL if `accumulate` */
+    const br_tensor *c;    /* [..., m, n], without m if A is one row, or n if B is one column */
+    bool a_transposed, b_transposed; /* then a is [..., k, m], and b [..., n, k] */
+    bool accumulate;                 /* add the product to C */
+} br_matmul_tensors;
+
+#endif
