@@ -11,6 +11,7 @@
 #include "backends/attention.h"
 #include "backends/conv.h"
 #include "backends/index.h"
+#include "backends/loss.h"
 #include "backends/matmul.h"
 #include "backends/norm.h"
 #include "backends/pointwise.h"
@@ -131,6 +132,15 @@ typedef struct br_backend {
 
     /* Computes C. Returns false with an error if memory runs out. */
     bool (*matmul)(const br_matmul_tensors *work);
+
+    /* Computes the losses, sums, `reduced`, and the sums of weights in *loss. */
+    void (*cross_entropy)(br_class_loss *loss, const br_cross_entropy_tensors *work);
+    /* Computes dscores from the scores, sums and dy. */
+    void (*cross_entropy_grad)(const br_class_loss *loss, const br_cross_entropy_tensors *work);
+    /* Computes the losses, `reduced`, the sums of weights in *loss, and the gradients. Returns
+     * false with an error if memory runs out. */
+    bool (*linear_cross_entropy)(const char *op, br_class_loss *loss,
+                                 const br_linear_cross_entropy_tensors *work);
 } br_backend;
 
 /* The host's processor and memory. */

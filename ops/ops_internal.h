@@ -82,14 +82,6 @@ const int64_t *br__host_i64(br_tensor *t);
  * y, or NULL if an error is pending. */
 br_tensor *br__composed(br_scope *scope, br_tensor *y);
 
-/* ---- Products -------------------------------------------------------------------------------- */
-
-/* Computes out = a b + bias, or adds a b to `out`, without recording. All are matrices of one dtype
- * whose sizes fit, and those of `out` are contiguous; bias is a vector or NULL, and NULL if the
- * product is added. Returns false if an error is pending, or if memory runs out. */
-bool br__mm_into(br_tensor *out, const br_tensor *a, const br_tensor *b, const br_tensor *bias,
-                 bool accumulate);
-
 /* ---- Gradients shared with the in-place variants --------------------------------------------- */
 
 void br__add_backward(br_node *node, br_tensor *dy, br_tensor **dx);

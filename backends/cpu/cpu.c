@@ -5,6 +5,7 @@
 #include "backends/cpu/gemm/matmul_internal.h"
 #include "backends/cpu/index/index_internal.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/loss/loss_internal.h"
 #include "backends/cpu/norm/norm_internal.h"
 #include "backends/cpu/pointwise/for_each.h"
 #include "backends/cpu/recurrent/recurrent_internal.h"
@@ -51,4 +52,7 @@ const br_backend br__cpu_backend = {
     .attention_grad = br__cpu_attention_grad,
     .rotate = br__cpu_rotate,
     .matmul = br__cpu_matmul,
+    .cross_entropy = br__cpu_cross_entropy,
+    .cross_entropy_grad = br__cpu_cross_entropy_grad,
+    .linear_cross_entropy = br__cpu_linear_cross_entropy,
 };

@@ -1,6 +1,6 @@
-/* ops/loss/cross_entropy.c - cross_entropy of class indices, fused; class_rows.h has the formula.
- * The operation saves the sums of the rows for its gradient. */
-#include "ops/loss/class_rows.h"
+/* ops/loss/cross_entropy.c - cross_entropy of class indices, fused; backends/loss.h has the
+ * formula. The operation saves the sums of the rows for its gradient. */
+#include "ops/loss/class_loss.h"
 
 enum { INPUT, TARGET, SUMS, WEIGHT }; /* saved values; only the first is an input of the node */
 
@@ -25,16 +25,6 @@ static br_tensor *classes_second(br_tensor *rows)
     return br_permute(rows, rows->ndim, dims);
 }
 
-/* Returns the work on contiguous scores with the classes last. */
-static br_class_rows class_rows(const br_tensor *scores, const br_tensor *target,
-                                const br_tensor *weight, const br_class_loss *s)
-{
-    br_class_rows r =
-        br__class_rows(scores->dtype, scores->sizes[scores->ndim - 1], target, weight, s);
-    r.x = scores->data;
-    return r;
-}
-
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
 static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
@@ -42,17 +32,20 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     const br_class_loss *s = br_params(node);
     br_tensor *input = br_saved(node, INPUT), *sums = br_saved(node, SUMS);
     br_tensor *target = br_saved(node, TARGET), *weight = br_saved(node, WEIGHT);
-    br_tensor *rows = br_failed() ? NULL : classes_last(input);
+    const br_backend *backend =
+        br_failed() ? NULL : BR_BACKEND("cross_entropy", input, cross_entropy_grad);
+    br_tensor *rows = backend ? classes_last(input) : NULL;
     br_tensor *drows = rows ? br_empty_like(rows) : NULL;
     dy = br_contiguous(dy);
     if (!drows || !dy)
         return;
-    br_class_rows r = class_rows(rows, target, weight, s);
-    r.sums = sums->data;
-    r.dy = dy->data;
-    r.dx = drows->data;
     BR_TRAFFIC(drows, rows, target, sums, dy);
-    br__class_rows_gradient(&r);
+    backend->cross_entropy_grad(s, &(br_cross_entropy_tensors){ .scores = rows,
+                                                                .target = target,
+                                                                .class_weight = weight,
+                                                                .sums = sums,
+                                                                .dy = dy,
+                                                                .dscores = drows });
     dx[0] = classes_second(drows);
 }
 
@@ -88,33 +81,35 @@ bool br__check_targets(const char *op, br_tensor *input, br_tensor *target, int6
     if (!check_shapes(op, input, target))
         return false;
     br_scope *scope = br_scope_begin();
-    br_tensor *dense = br_contiguous(target);
-    if (dense)
-        br__good_targets(op, dense, input->sizes[br__class_dim(input)], ignore);
+    bool good = br__good_targets(op, target, input->sizes[br__class_dim(input)], ignore);
     br_scope_end(scope);
-    return !br_failed();
+    return good;
 }
 
 /* Returns the loss and, in *sums, the sums of the rows for the gradient. Shapes and dtypes have
  * been checked. */
 static br_tensor *forward(br_tensor *input, br_tensor *target, const br_tensor *weight,
-                          br_class_loss *s, br_tensor **sums)
+                          br_reduction reduction, br_class_loss *s, br_tensor **sums)
 {
-    br_tensor *rows = classes_last(input);
+    const char *op = "cross_entropy";
+    const br_backend *backend = BR_BACKEND(op, input, cross_entropy);
+    br_tensor *rows = backend ? classes_last(input) : NULL;
     br_tensor *losses = br_empty(target->ndim, target->sizes, input->dtype);
     *sums = br_empty(BR_SHAPE(target->numel, BR_CLASS_SUMS), input->dtype);
+    if (br_failed() || !br__good_targets(op, target, rows->sizes[rows->ndim - 1], s->ignore))
+        return NULL;
+    br_tensor *reduced =
+        reduction == BR_REDUCTION_NONE ? NULL : br__new(op, BR_SCALAR, input->dtype);
     if (br_failed())
         return NULL;
-    if (!br__good_targets("cross_entropy", target, rows->sizes[rows->ndim - 1], s->ignore))
-        return NULL;
-    br_class_rows r = class_rows(rows, target, weight, s);
-    br__class_rows_weigh(&r);
-    *s = r.s;
-    r.losses = losses->data;
-    r.sums = (*sums)->data;
     BR_TRAFFIC(rows, target, losses, *sums);
-    br__class_rows_losses(&r);
-    return s->reduction == BR_REDUCTION_NONE ? losses : br__class_rows_reduced("cross_entropy", &r);
+    backend->cross_entropy(s, &(br_cross_entropy_tensors){ .scores = rows,
+                                                           .target = target,
+                                                           .class_weight = weight,
+                                                           .losses = losses,
+                                                           .reduced = reduced,
+                                                           .sums = *sums });
+    return reduced ? reduced : losses;
 }
 
 static const br_op cross_entropy_op = { .name = "cross_entropy",
@@ -126,12 +121,12 @@ br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
     BR_OP("cross_entropy");
     const br_cross_entropy_options *o = BR_OPTIONS_OF("cross_entropy", br_cross_entropy, options);
     br_class_loss s = { .ignore = o->ignore_index,
-                        .reduction = o->reduction,
+                        .mean = o->reduction == BR_REDUCTION_MEAN,
                         .smoothing = o->label_smoothing };
     br_tensor *weight = o->weight;
     if (!br__required("cross_entropy", "input", input) ||
         !br__required("cross_entropy", "target", target) ||
-        !br__check_reduction("cross_entropy", s.reduction))
+        !br__check_reduction("cross_entropy", o->reduction))
         return NULL;
     if ((br_is_floating(target) && br_is_floating(input)) ||
         (br_grad_enabled() && br_requires_grad(weight)))
@@ -142,7 +137,7 @@ br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
     br_scope *scope = br_scope_begin(), *unrecorded = br_no_grad_begin();
     br_tensor *dense = br_contiguous(target), *sums = NULL;
     weight = weight ? br_contiguous(weight) : NULL;
-    br_tensor *y = br_failed() ? NULL : forward(input, dense, weight, &s, &sums);
+    br_tensor *y = br_failed() ? NULL : forward(input, dense, weight, o->reduction, &s, &sums);
     br_scope_return(unrecorded, sums);
     br_scope_return(unrecorded, dense);
     br_scope_return(unrecorded, weight);

@@ -8,7 +8,7 @@
  * afterwards: the node saves the gradients, and nothing is computed twice. Without a reduction each
  * row has a factor of its own, so backward computes the scores again. */
 #include "autograd/tape.h"
-#include "ops/loss/class_rows.h"
+#include "ops/loss/class_loss.h"
 
 #include <inttypes.h>
 
@@ -29,6 +29,7 @@ enum { TARGET = N_INPUTS, CLASS_WEIGHT, DERIVATIVES }; /* saved values, the last
 
 typedef struct settings {
     br_class_loss loss;
+    br_reduction reduction;
     int64_t chunk; /* rows */
 } settings;
 
@@ -38,85 +39,40 @@ typedef struct operands {
     br_tensor *of[N_INPUTS];
 } operands;
 
-/* ---- Chunks ---------------------------------------------------------------------------------- */
+/* ---- The work -------------------------------------------------------------------------------- */
 
-/* Views that are not operations, so that anomaly mode does not check memory without values. */
-static br_tensor *rows_of(br_tensor *t, int64_t first, int64_t n)
+static br_linear_cross_entropy_tensors work_of(const operands *o, const br_tensor *target,
+                                               const br_tensor *class_weight,
+                                               const operands *gradients, int64_t chunk)
 {
-    if (br_failed())
-        return NULL;
-    return br__view_of(t, BR_SHAPE(n, t->sizes[1]), t->strides, first * t->strides[0]);
-}
-
-static br_tensor *transpose_of(br_tensor *t)
-{
-    if (br_failed())
-        return NULL;
-    const int64_t strides[] = { t->strides[1], t->strides[0] };
-    return br__view_of(t, BR_SHAPE(t->sizes[1], t->sizes[0]), strides, 0);
-}
-
-/* Adds the gradients with respect to the operands, given that of a chunk's scores. Only the bias's
- * must be zeros at first: the others are written by the first chunk. */
-static bool add_gradients(const operands *o, const operands *gradients, br_tensor *dscores,
-                          int64_t first)
-{
-    const int64_t n = br_size(dscores, 0);
-    br_tensor *x = rows_of(o->of[INPUT], first, n);
     br_tensor *const *d = gradients->of;
-    if (d[INPUT] && !br__mm_into(rows_of(d[INPUT], first, n), dscores, o->of[WEIGHT], NULL, false))
-        return false;
-    if (d[WEIGHT] && !br__mm_into(d[WEIGHT], transpose_of(dscores), x, NULL, first > 0))
-        return false;
-    return !d[BIAS] || br_add_(d[BIAS], br_sum_dim(dscores, BR_DIMS(0), false));
+    return (br_linear_cross_entropy_tensors){ .chunk = chunk,
+                                              .input = o->of[INPUT],
+                                              .weight = o->of[WEIGHT],
+                                              .bias = o->of[BIAS],
+                                              .target = target,
+                                              .class_weight = class_weight,
+                                              .dinput = d[INPUT],
+                                              .dweight = d[WEIGHT],
+                                              .dbias = d[BIAS] };
 }
 
-/* Computes the losses of rows first .. first + n - 1 and, if rows->dy is set, adds their gradients.
- * `buffer` holds the scores of a chunk and `sums` those of its rows. */
-static bool run_chunk(const operands *o, const br_class_rows *rows, int64_t first, int64_t n,
-                      br_tensor *buffer, br_tensor *sums, const operands *gradients)
+/* Reports the work to the profiler. Scores are written once and read once. Their gradient is
+ * computed in their place, and read once for each operand. */
+static void count_work(const br_linear_cross_entropy_tensors *w)
 {
-    br_tensor *x = rows_of(o->of[INPUT], first, n);
-    br_tensor *scores = rows_of(buffer, 0, n);
-    if (br_failed() || !br__mm_into(scores, x, transpose_of(o->of[WEIGHT]), o->of[BIAS], false))
-        return false;
-    br_class_rows part = br__class_rows_part(rows, first, n);
-    part.x = scores->data;
-    part.dx = scores->data;
-    part.sums = sums->data;
-    BR_TRAFFIC(scores);
-    br__class_rows_losses(&part);
-    if (!part.dy)
-        return true;
-    BR_TRAFFIC(scores, scores);
-    br__class_rows_gradient(&part);
-    return add_gradients(o, gradients, scores, first);
+    const int64_t scores = w->target->numel * w->weight->sizes[0];
+    const int input = w->dinput != NULL, weight = w->dweight != NULL, bias = w->dbias != NULL;
+    const int passes = w->dy ? 4 + input + weight + bias : 2;
+    br__thread.events->work(2 * scores * w->weight->sizes[1] * (1 + input + weight),
+                            scores * passes * (int64_t)br__dtype_size(w->weight->dtype));
+    BR_TRAFFIC(w->input, w->weight, w->bias, w->target, w->losses, w->dinput, w->dweight, w->dbias);
 }
 
 /* Returns memory for the gradient with respect to operand i. */
 static br_tensor *new_gradient(const operands *o, int i)
 {
-    const br_tensor *t = o->of[i];
-    const bool is_written = i != BIAS && br_size(o->of[INPUT], 0) > 0;
-    return (is_written ? br_empty : br_zeros)(t->ndim, t->sizes, t->dtype);
-}
-
-/* Computes the losses of all rows and, if rows->dy is set, the gradients. */
-static bool run_chunks(const operands *o, const br_class_rows *rows, int64_t chunk,
-                       const operands *gradients)
-{
-    br_scope *unrecorded = br_no_grad_begin();
-    const br_dtype dtype = o->of[INPUT]->dtype;
-    br_tensor *buffer = br_empty(BR_SHAPE(chunk, rows->classes), dtype);
-    br_tensor *sums = br_empty(BR_SHAPE(chunk, BR_CLASS_SUMS), dtype);
-    for (int64_t first = 0; first < rows->rows && !br_failed(); first += chunk) {
-        const int64_t rest = rows->rows - first;
-        br_scope *scope = br_scope_begin();
-        run_chunk(o, rows, first, rest < chunk ? rest : chunk, buffer, sums, gradients);
-        br_scope_end(scope);
-    }
-    br_scope_end(unrecorded);
-    return !br_failed();
+    return br__new(op, o->of[i]->ndim, o->of[i]->sizes, o->of[i]->dtype);
 }
 
 static int64_t chunk_rows(const br_linear_cross_entropy_options *o, int64_t rows, int64_t classes)
@@ -155,7 +111,8 @@ static void chunked_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     operands o = { { br_saved(node, INPUT), br_saved(node, WEIGHT), br_saved(node, BIAS) } };
     operands gradients = { 0 };
     dy = br_contiguous(dy);
-    if (br_failed())
+    const br_backend *backend = br_failed() ? NULL : BR_BACKEND(op, dy, linear_cross_entropy);
+    if (!backend)
         return;
     for (int i = 0; i < N_INPUTS; i++)
         if (br_needs_input_grad(node, i))
@@ -163,11 +120,13 @@ static void chunked_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     br_tensor *losses = br_empty_like(dy);
     if (br_failed())
         return;
-    br_class_rows rows =
-        br__class_rows(dy->dtype, br_size(o.of[WEIGHT], 0), target, class_weight, &s->loss);
-    rows.losses = losses->data;
-    rows.dy = dy->data;
-    if (run_chunks(&o, &rows, s->chunk, &gradients))
+    br_linear_cross_entropy_tensors work = work_of(&o, target, class_weight, &gradients, s->chunk);
+    work.losses = losses;
+    work.dy = dy;
+    if (BR_PROFILING)
+        count_work(&work);
+    br_class_loss loss = s->loss;
+    if (backend->linear_cross_entropy(op, &loss, &work))
         for (int i = 0; i < N_INPUTS; i++)
             dx[i] = gradients.of[i];
 }
@@ -193,7 +152,7 @@ static void backward(br_node *node, br_tensor *dy, br_tensor **dx)
     const settings *s = br_params(node);
     if (br_grad_enabled())
         composed_backward(node, dy, dx);
-    else if (s->loss.reduction == BR_REDUCTION_NONE)
+    else if (s->reduction == BR_REDUCTION_NONE)
         chunked_backward(node, dy, dx);
     else
         scaled_backward(node, dy, dx);
@@ -219,21 +178,24 @@ static operands new_gradients(const operands *o, br_reduction reduction)
 static br_tensor *forward(const operands *o, br_tensor *target, const br_tensor *class_weight,
                           settings *s, const operands *gradients)
 {
-    const int64_t classes = br_size(o->of[WEIGHT], 0);
-    br_tensor *losses = br_empty(1, target->sizes, o->of[INPUT]->dtype);
-    br_tensor *one = br_scalar(1, o->of[INPUT]->dtype);
-    if (br_failed() || !br__good_targets(op, target, classes, s->loss.ignore))
+    const br_dtype dtype = o->of[INPUT]->dtype;
+    const br_backend *backend = BR_BACKEND(op, o->of[INPUT], linear_cross_entropy);
+    if (!backend || !br__good_targets(op, target, br_size(o->of[WEIGHT], 0), s->loss.ignore))
         return NULL;
-    br_class_rows rows = br__class_rows(losses->dtype, classes, target, class_weight, &s->loss);
-    br__class_rows_weigh(&rows);
-    s->loss = rows.s;
-    rows.losses = losses->data;
-    for (int i = 0; i < N_INPUTS; i++)
-        if (gradients->of[i])
-            rows.dy = one->data;
-    if (!run_chunks(o, &rows, s->chunk, gradients))
+    br_linear_cross_entropy_tensors work = work_of(o, target, class_weight, gradients, s->chunk);
+    br_tensor *losses = br__new(op, 1, target->sizes, dtype);
+    work.losses = losses;
+    br_tensor *reduced = s->reduction == BR_REDUCTION_NONE ? NULL : br__new(op, BR_SCALAR, dtype);
+    work.reduced = reduced;
+    if (work.dinput || work.dweight || work.dbias)
+        work.dy = br_scalar(1, dtype);
+    if (br_failed())
         return NULL;
-    return s->loss.reduction == BR_REDUCTION_NONE ? losses : br__class_rows_reduced(op, &rows);
+    if (BR_PROFILING)
+        count_work(&work);
+    if (!backend->linear_cross_entropy(op, &s->loss, &work))
+        return NULL;
+    return reduced ? reduced : losses;
 }
 
 /* The loss in chunks, for an input of two dimensions. */
@@ -241,13 +203,14 @@ static br_tensor *in_chunks(br_tensor *input, br_tensor *weight, br_tensor *targ
                             const br_linear_cross_entropy_options *options)
 {
     settings s = { { .ignore = options->ignore_index,
-                     .reduction = options->reduction,
+                     .mean = options->reduction == BR_REDUCTION_MEAN,
                      .smoothing = options->label_smoothing },
+                   options->reduction,
                    chunk_rows(options, br_size(target, 0), br_size(weight, 0)) };
     const operands o = { { input, weight, options->linear_bias } };
     br_tensor *dense = br_contiguous(target);
     br_tensor *class_weight = options->weight ? br_contiguous(options->weight) : NULL;
-    operands gradients = new_gradients(&o, s.loss.reduction);
+    operands gradients = new_gradients(&o, s.reduction);
     br_tensor *y = br_failed() ? NULL : forward(&o, dense, class_weight, &s, &gradients);
     br_node *node = br_record(&linear_cross_entropy_op, y, N_INPUTS, o.of, &s, sizeof s);
     for (int i = 0; i < N_INPUTS; i++) {

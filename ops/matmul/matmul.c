@@ -36,17 +36,6 @@ static bool multiply(const br_backend *backend, const br_matmul_tensors *work)
     return backend->matmul(work);
 }
 
-bool br__mm_into(br_tensor *out, const br_tensor *a, const br_tensor *b, const br_tensor *bias,
-                 bool accumulate)
-{
-    BR_OP("mm");
-    const br_backend *backend = br__failed() ? NULL : BR_BACKEND("mm", out, matmul);
-    return backend &&
-           multiply(backend,
-                    &(br_matmul_tensors){
-                        .a = a, .b = b, .bias = bias, .c = out, .accumulate = accumulate });
-}
-
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
 static bool check_operands(const char *op, const char *a_name, br_tensor *a, const char *b_name,

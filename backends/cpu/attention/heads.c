@@ -101,22 +101,12 @@ bool br__cpu_attention(const char *op, const br_attention_tensors *work)
     return br__attention(&a);
 }
 
-/* Sets all elements of a gradient to zero. */
-static void clear(const br_tensor *t)
-{
-    double zero = 0;
-    const br_tensor scalar = {
-        .dtype = t->dtype, .contiguous = true, .numel = 1, .data = (char *)&zero
-    };
-    br__cpu_pointwise(BR_POINTWISE(copy), 2, (const br_tensor *[]){ t, &scalar }, NULL);
-}
-
 bool br__cpu_attention_grad(const char *op, const br_attention_tensors *work)
 {
     const br_attention a = attention_of(op, work);
     const br_tensor *const gradients[] = { work->dquery, work->dkey, work->dvalue, work->dmask };
     for (int i = 0; i < 4 && !br__attention_grad_writes(&a); i++)
         if (gradients[i])
-            clear(gradients[i]);
+            br__cpu_clear(gradients[i]);
     return br__attention_grad(&a);
 }

@@ -1,7 +1,7 @@
 /* backends/cpu/loss/loss.h - cross entropy of class indices; part of variant.c.
  *
  * The loss of a row x with the target class t is log(sum over c of exp(x_c)) - x_t, and its
- * gradient is softmax(x) - onehot(t); ops/loss/cross_entropy.c adds class weights and label
+ * gradient is softmax(x) - onehot(t); class_rows.c adds class weights and label
  * smoothing. Like softmax, the kernels subtract the maximum first. They process a row in blocks of
  * BLOCK elements, whose exponentials fit in the L1 cache, and add the sums of blocks in double.
  * The target's exponential is kept apart from the sum over the other classes, which it would round

@@ -274,7 +274,7 @@ static void fold_all(const br_tensor *x, br_reduce kernel, br_accumulator start,
 
 bool br__cpu_reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer)
 {
-    bool floating = br_is_floating(x);
+    bool floating = br__is_floating(x->dtype);
     br_reduce kernel = br__kernels_of(x->dtype)->reduce[reducer->kind];
     br_accumulator start = { .f = reducer->start };
     if (!floating)

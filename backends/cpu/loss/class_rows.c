@@ -1,10 +1,8 @@
-/* ops/loss/class_rows.c - cross entropy of rows of class scores, in parallel over the rows. The
- * results of a row do not depend on other rows. */
-#include "ops/loss/class_rows.h"
+/* backends/cpu/loss/class_rows.c - cross entropy of rows of class scores, in parallel over the
+ * rows. The results of a row do not depend on other rows. */
+#include "backends/cpu/loss/class_rows.h"
+#include "backends/cpu/loss/loss_internal.h"
 
-#include "ops/index/index_internal.h"
-
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -23,16 +21,23 @@ static void store(const br_class_rows *r, char *values, int64_t i, double value)
     br__put(r->dtype, values + i * size_of(r), value);
 }
 
-br_class_rows br__class_rows(br_dtype dtype, int64_t classes, const br_tensor *target,
-                             const br_tensor *weight, const br_class_loss *s)
+br_class_rows br__class_rows(const br_class_loss *s, int64_t classes,
+                             const br_cross_entropy_tensors *t)
 {
+    const br_dtype dtype = t->losses ? t->losses->dtype : t->dscores->dtype;
     return (br_class_rows){ .kernels = br__kernels_of(dtype),
                             .s = *s,
-                            .rows = target->numel,
+                            .rows = t->target->numel,
                             .classes = classes,
                             .dtype = dtype,
-                            .target = (const int64_t *)(const void *)target->data,
-                            .weight = weight ? weight->data : NULL };
+                            .x = br__element(t->scores, 0),
+                            .target = br__element(t->target, 0),
+                            .weight = br__element(t->class_weight, 0),
+                            .losses = br__element(t->losses, 0),
+                            .sums = br__element(t->sums, 0),
+                            .dy = br__element(t->dy, 0),
+                            .dy_of_rows = t->dy && t->dy->numel == t->target->numel,
+                            .dx = br__element(t->dscores, 0) };
 }
 
 br_class_rows br__class_rows_part(const br_class_rows *r, int64_t first, int64_t n)
@@ -41,23 +46,25 @@ br_class_rows br__class_rows_part(const br_class_rows *r, int64_t first, int64_t
     part.rows = n;
     part.target += first;
     part.losses = br__offset_pointer(r->losses, first * size_of(r));
-    if (r->s.reduction == BR_REDUCTION_NONE)
+    if (r->dy_of_rows)
         part.dy = br__offset_pointer(r->dy, first * size_of(r));
     return part;
 }
 
-void br__class_rows_weigh(br_class_rows *r)
+void br__class_rows_weigh(br_class_rows *r, br_class_loss *loss)
 {
+    r->s.counted = r->s.weight_sum = 0;
     for (int64_t i = 0; i < r->rows; i++)
         if (r->target[i] != r->s.ignore)
             r->s.counted += r->weight ? load(r, r->weight, r->target[i]) : 1;
     for (int64_t c = 0; c < r->classes; c++)
         r->s.weight_sum += r->weight ? load(r, r->weight, c) : 1;
+    *loss = r->s;
 }
 
 /* ---- One row --------------------------------------------------------------------------------- */
 
-/* Returns a of the formula in class_rows.h. */
+/* Returns a of the formula in backends/loss.h. */
 static double own_part(const br_class_rows *r, int64_t row)
 {
     return (1 - r->s.smoothing) * (r->weight ? load(r, r->weight, r->target[row]) : 1);
@@ -100,8 +107,8 @@ static void gradient_of_row(const br_class_rows *r, int64_t row)
         memset(dx, 0, (size_t)bytes);
         return;
     }
-    double scale = load(r, r->dy, r->s.reduction == BR_REDUCTION_NONE ? row : 0);
-    if (r->s.reduction == BR_REDUCTION_MEAN)
+    double scale = load(r, r->dy, r->dy_of_rows ? row : 0);
+    if (r->s.mean)
         scale /= r->s.counted;
     double spread = spread_part(r);
     br_cross_entropy_row terms = { .row_max = load(r, r->sums, BR_CLASS_SUMS * row),
@@ -146,67 +153,34 @@ void br__class_rows_gradient(const br_class_rows *r)
     run(r, gradient_of_row);
 }
 
-/* Sums the losses of the rows in order; the mean divides by the sum of the weights. */
-br_tensor *br__class_rows_reduced(const char *op, const br_class_rows *r)
+void br__class_rows_reduce(const br_class_rows *r, const br_tensor *reduced)
 {
     double sum = 0;
     for (int64_t i = 0; i < r->rows; i++)
         sum += load(r, r->losses, i);
-    if (r->s.reduction == BR_REDUCTION_MEAN)
+    if (r->s.mean)
         sum /= r->s.counted;
-    br_tensor *y = br__new(op, BR_SCALAR, r->dtype);
-    if (y)
-        store(r, y->data, 0, sum);
-    return y;
+    store(r, reduced->data, 0, sum);
 }
 
-bool br__good_targets(const char *op, const br_tensor *target, int64_t classes, int64_t ignore)
+/* ---- The entries ----------------------------------------------------------------------------- */
+
+static int64_t last_size(const br_tensor *t)
 {
-    const int64_t *t = (const int64_t *)(const void *)target->data;
-    for (int64_t i = 0; i < target->numel; i++) {
-        if (t[i] == ignore)
-            continue;
-        if (t[i] < 0 || t[i] >= classes) {
-            br_fail(BR_ERROR_INDEX, op,
-                    "target %" PRId64 " at position %s is outside 0 .. %" PRId64
-                    " and is not ignore_index %" PRId64,
-                    t[i], br__position(target, i), classes - 1, ignore);
-            return false;
-        }
-    }
-    return true;
+    return t->sizes[t->ndim - 1];
 }
 
-/* ---- The gradient by recorded operations ----------------------------------------------------- */
-
-/* Returns scale b w, which is subtracted from the gradient of every class. */
-static br_tensor *spread_over_classes(const br_class_loss *s, br_tensor *scale, br_tensor *weight,
-                                      const br_tensor *scores)
+void br__cpu_cross_entropy(br_class_loss *loss, const br_cross_entropy_tensors *work)
 {
-    double spread = s->smoothing / (double)scores->sizes[br__class_dim(scores)];
-    scale = br_mul_scalar(scale, spread);
-    return weight ? br_mul(scale, br__along_classes(weight, scores)) : scale;
+    br_class_rows r = br__class_rows(loss, last_size(work->scores), work);
+    br__class_rows_weigh(&r, loss);
+    br__class_rows_losses(&r);
+    if (work->reduced)
+        br__class_rows_reduce(&r, work->reduced);
 }
 
-br_tensor *br__class_gradient_composed(const br_class_loss *s, br_tensor *scores, br_tensor *target,
-                                       br_tensor *weight, br_tensor *dy)
+void br__cpu_cross_entropy_grad(const br_class_loss *loss, const br_cross_entropy_tensors *work)
 {
-    if (br_failed())
-        return NULL;
-    int64_t dim = br__class_dim(scores);
-    br_tensor *ignored = br__equals_integer(target, s->ignore);
-    br_tensor *scale = br_expand_as(dy, target);
-    if (s->reduction == BR_REDUCTION_MEAN)
-        scale = br_div_scalar(scale, s->counted);
-    scale = br_unsqueeze(br_masked_fill(scale, ignored, 0), dim);
-    br_tensor *index = br_unsqueeze(br_masked_fill(target, ignored, 0), dim);
-    br_tensor *own = br_mul_scalar(scale, 1 - s->smoothing);
-    if (weight)
-        own = br_mul(own, br_take(weight, index));
-    double spread = s->smoothing / (double)scores->sizes[dim] * s->weight_sum;
-    br_tensor *all = spread > 0 ? br_add(own, br_mul_scalar(scale, spread)) : own;
-    br_tensor *onehot = br__index_add(own, index, &(br_index_selection){ (int)dim, false, -1 },
-                                      scores->ndim, scores->sizes);
-    br_tensor *dx = br_sub(br_mul(br_softmax(scores, dim), all), onehot);
-    return spread > 0 ? br_sub(dx, spread_over_classes(s, scale, weight, scores)) : dx;
+    const br_class_rows r = br__class_rows(loss, last_size(work->scores), work);
+    br__class_rows_gradient(&r);
 }
