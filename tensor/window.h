@@ -17,7 +17,8 @@ bool br__shares_elements(const br_tensor *t);
 /* Sets all elements of a window to a value of one element and the same dtype. Elements may share
  * memory. */
 void br__set_window(const br_tensor *window, const br_tensor *value);
-/* Sets all elements of a contiguous tensor to 0, in parallel. */
+/* Sets all elements of a tensor to 0, in parallel. They are dense in memory, in any order of the
+ * dimensions. */
 void br__set_zero(const br_tensor *t);
 
 #endif

@@ -1,7 +1,6 @@
 /* backends/cpu/attention/heads.c - attention of tensors: describes their heads on plain memory. */
 #include "backends/cpu/attention/attention.h"
 #include "backends/cpu/attention/attention_internal.h"
-#include "backends/cpu/pointwise/for_each.h"
 
 /* Returns a tensor's matrices, its last two dimensions. Dimensions of size 1 broadcast. */
 static br_strided matrices(const br_tensor *t)
@@ -107,6 +106,6 @@ bool br__cpu_attention_grad(const char *op, const br_attention_tensors *work)
     const br_tensor *const gradients[] = { work->dquery, work->dkey, work->dvalue, work->dmask };
     for (int i = 0; i < 4 && !br__attention_grad_writes(&a); i++)
         if (gradients[i])
-            br__cpu_clear(gradients[i]);
+            br__set_zero(gradients[i]);
     return br__attention_grad(&a);
 }

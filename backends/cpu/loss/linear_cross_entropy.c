@@ -79,11 +79,11 @@ static void clear_gradients(const br_linear_cross_entropy_tensors *t)
 {
     const bool is_written = t->target->numel > 0;
     if (t->dinput && !is_written)
-        br__cpu_clear(t->dinput);
+        br__set_zero(t->dinput);
     if (t->dweight && !is_written)
-        br__cpu_clear(t->dweight);
+        br__set_zero(t->dweight);
     if (t->dbias)
-        br__cpu_clear(t->dbias);
+        br__set_zero(t->dbias);
 }
 
 static bool run_chunks(job *j)

@@ -45,12 +45,3 @@ bool br__cpu_pointwise(br_pointwise kernel, int n, const br_tensor *const *opera
         br__run_loop(n, operands, loop, params);
     return loop != NULL;
 }
-
-void br__cpu_clear(const br_tensor *t)
-{
-    double zero = 0;
-    const br_tensor scalar = {
-        .dtype = t->dtype, .contiguous = true, .numel = 1, .data = (char *)&zero
-    };
-    br__cpu_pointwise(BR_POINTWISE(copy), 2, (const br_tensor *[]){ t, &scalar }, NULL);
-}

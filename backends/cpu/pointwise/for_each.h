@@ -23,7 +23,5 @@ bool br__cpu_pointwise(br_pointwise kernel, int n, const br_tensor *const *opera
 /* The backend's entries for dropout. */
 void br__cpu_dropout_bits(const br_tensor *bits, int64_t n, double p);
 void br__cpu_dropout(const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale);
-/* Sets all elements to zero. */
-void br__cpu_clear(const br_tensor *t);
 
 #endif
