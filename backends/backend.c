@@ -1,14 +1,9 @@
 /* backends/backend.c - calls the backend of an operand. */
 #include "tensor/tensor_internal.h"
 
-#include <string.h>
-
-const br_backend *br__backend_for(const char *op, const br_tensor *t, size_t entry)
+__attribute__((cold)) const br_backend *br__no_kernel(const char *op, const br_tensor *t)
 {
-    const br_backend *backend = br__backend_of(t);
-    void (*function)(void);
-    memcpy(&function, (const char *)backend + entry, sizeof function);
-    return function ? backend : br_fail(BR_ERROR_STATE, op, "has no kernel on %s", backend->name);
+    return br_fail(BR_ERROR_STATE, op, "has no kernel on %s", br__backend_of(t)->name);
 }
 
 bool br__pointwise(br_pointwise kernel, int n, const br_tensor *const *operands, const void *params)

@@ -20,7 +20,6 @@
 #include "backends/reduce.h"
 
 #include <brasa/tensor.h>
-#include <stddef.h>
 
 /* What a device can do. An entry that is NULL means "not on this device". */
 typedef struct br_backend {
@@ -150,8 +149,9 @@ extern const br_backend br__cpu_backend;
 
 /* Returns the backend that has t's memory if it has the entry. Otherwise fails with a message that
  * names the operation and the device, and returns NULL. */
-#define BR_BACKEND(op, t, entry) br__backend_for(op, t, offsetof(br_backend, entry))
-const br_backend *br__backend_for(const char *op, const br_tensor *t, size_t entry);
+#define BR_BACKEND(op, t, entry) \
+    (br__backend_of(t)->entry ? br__backend_of(t) : br__no_kernel(op, t))
+const br_backend *br__no_kernel(const char *op, const br_tensor *t);
 
 /* These call the backend of operand 0, of dst or of x. */
 

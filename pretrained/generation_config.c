@@ -274,7 +274,8 @@ static bool check_keys(const br_generation_config *c, bool do_sample)
     return true;
 }
 
-/* Reads the values that choose a token. Without sampling, those of sampling may be anything. */
+/* Reads the values that choose a token. Without sampling, the values of sampling may be anything.
+ */
 static bool read_choice(const br_generation_config *c, br_generate_options *o)
 {
     if (!read_bool(c, "do_sample", &o->do_sample) ||

@@ -166,8 +166,8 @@ br_module *br_sentence_transformer_module(const br_sentence_transformer *self)
 
 /* ---- Batches of ids -------------------------------------------------------------------------- */
 
-/* Returns the mask f32 [n, length] of the tokens that are pooled: those of attention_mask, except
- * the first `prompt` tokens. */
+/* Returns the mask f32 [n, length] of the tokens that are pooled: attention_mask without the first
+ * `prompt` tokens. */
 static br_tensor *pooled_tokens(br_tensor *attention_mask, int64_t prompt)
 {
     br_tensor *mask = br_to(attention_mask, BR_F32);

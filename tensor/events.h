@@ -46,8 +46,8 @@ static inline void br__event_cleanup(const uint64_t *event)
         BR_PROFILING ? (begin) : 0
 /* Must be the first statement of every operation; profiling requires nothing else from it. */
 #define BR_OP(name) BR_EVENT(br__thread.events->op(name))
-/* Report the work of an operation that loops over memory itself instead of calling
- * br__for_each(). */
+/* Report the work of an operation that calls an entry of the backend. br__pointwise(), br__copy()
+ * and br__reduce() report theirs. */
 #define BR_WORK(flops, bytes)                          \
     do {                                               \
         if (BR_PROFILING)                              \

@@ -6,7 +6,7 @@
  * defined for the type are NULL.
  *
  * Kernels work on plain memory of the table's type, run in the caller's thread, and do not check
- * their arguments. Pointwise kernels are loops for br__for_each(). Others process rows of
+ * their arguments. Pointwise kernels are loops for br__run_loop(). Others process rows of
  * contiguous memory, so that callers can divide the rows among threads. */
 #ifndef BR_KERNELS_H
 #define BR_KERNELS_H

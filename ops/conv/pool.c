@@ -1,6 +1,6 @@
 /* ops/conv/pool.c - max, average and adaptive average pooling.
  *
- * A kind of pooling is defined by its windows: those of the rows and those of the columns. 1-d
+ * A kind of pooling is defined by the windows of the rows and the windows of the columns. 1-d
  * pooling is 2-d pooling with one row. Max pooling saves the indices of its elements. Average
  * pooling is linear and saves nothing; its adjoint is an operation whose gradient is average
  * pooling again. */

@@ -1,6 +1,6 @@
 /* tests/ops/test_capability.c - the choice of kernels on simulated processors, for all values of
- * BRASA_CPU_CAPABILITY: backends/cpu/dispatch.c is compiled with functions that replace those of
- * tensor/cpu.c. No kernel runs. */
+ * BRASA_CPU_CAPABILITY: backends/cpu/dispatch.c is compiled with functions that replace the
+ * functions of tensor/cpu.c. No kernel runs. */
 #define br__cpu                    simulated_cpu
 #define br__permits_amx            simulated_permission
 #define br__kernels_of             simulated_kernels

@@ -320,7 +320,7 @@ Test(sentence_transformer, lower_case_of_another_tokenizer)
     check_fails(open_model(LOAD(.do_lower_case = BR_SETTING_OFF)), "do_lower_case");
 }
 
-/* The report is the model's. A load that fails leaves one that can be cleared. */
+/* The report is br_auto_model_load()'s. If loading fails, the report can still be cleared. */
 Test(sentence_transformer, report)
 {
     make_model();

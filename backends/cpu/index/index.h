@@ -7,12 +7,12 @@
 
 #include <stddef.h>
 
-/* Returns a loop for br__for_each() over (y, x, index), for elements of 1, 4 or 8 bytes. y[i]
+/* Returns a loop for br__run_loop() over (y, x, index), for elements of 1, 4 or 8 bytes. y[i]
  * becomes the element index[i] * *params bytes (an int64_t) after x[i]. Indices are i64 and must be
  * in range. If the index is constant along the loop, the loop is a plain copy. */
 br_loop br__gather_loop(size_t element_size);
 
-/* A loop for br__for_each() over (x, y, index), in which each element is the start of a line of
+/* A loop for br__run_loop() over (x, y, index), in which each element is the start of a line of
  * `count` elements. For k = 0 .. count - 1, in this order, element k of y's line is combined with
  * element index[k] of x's line. Strides are in bytes. Elements whose index is `skip` are ignored.
  * params is a br_scatter_work. */

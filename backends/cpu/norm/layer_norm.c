@@ -36,11 +36,6 @@ static int64_t task_count(const job *j)
     return (j->all.rows + j->rows_per_task - 1) / j->rows_per_task;
 }
 
-static void *data_of(const br_tensor *t)
-{
-    return t ? t->data : NULL;
-}
-
 /* ---- The norm -------------------------------------------------------------------------------- */
 
 void br__cpu_layer_norm(const br_layer_norm_tensors *t)
@@ -52,10 +47,10 @@ void br__cpu_layer_norm(const br_layer_norm_tensors *t)
                                   .rows = rows,
                                   .eps = t->eps,
                                   .x = t->x->data,
-                                  .weight = data_of(t->weight),
-                                  .bias = data_of(t->bias),
+                                  .weight = br__element(t->weight, 0),
+                                  .bias = br__element(t->bias, 0),
                                   .y = t->y->data,
-                                  .mean = data_of(t->mean),
+                                  .mean = br__element(t->mean, 0),
                                   .rstd = t->rstd->data };
     j.rows_per_task = br__piece_size(rows, BR_GRAIN / j.all.n + 1, 1);
     br__parallel(task_count(&j), run_task, &j);
@@ -89,19 +84,19 @@ bool br__cpu_layer_norm_grad(const char *op, const br_layer_norm_tensors *t)
                                                  : 0,
                                   .rows = rows,
                                   .x = t->x->data,
-                                  .weight = data_of(t->weight),
+                                  .weight = br__element(t->weight, 0),
                                   .dy = t->dy->data,
-                                  .mean = data_of(t->mean),
+                                  .mean = br__element(t->mean, 0),
                                   .rstd = t->rstd->data,
-                                  .dx = data_of(t->dx) };
+                                  .dx = br__element(t->dx, 0) };
     const int64_t sums[] = { task_count(&j), j.all.n };
     br_scope *scope = br_scope_begin();
     br_tensor *weights = t->dweight ? br_zeros(2, sums, t->x->dtype) : NULL;
     br_tensor *biases = t->dbias ? br_zeros(2, sums, t->x->dtype) : NULL;
     bool ok = !br__failed();
     if (ok) {
-        j.all.dweight = data_of(weights);
-        j.all.dbias = data_of(biases);
+        j.all.dweight = br__element(weights, 0);
+        j.all.dbias = br__element(biases, 0);
         br__parallel(task_count(&j), run_task, &j);
         ok = (!weights || sum_tasks(op, weights, t->dweight)) &&
              (!biases || sum_tasks(op, biases, t->dbias));

@@ -42,7 +42,7 @@ static void *at(const layer *a, const br_tensor *t, int64_t step, int64_t width)
 /* Returns the state before step i: h from the states, or c from the cells. */
 static void *before(const layer *a, const br_tensor *first, const br_tensor *states, int64_t i)
 {
-    return i == 0 ? (first ? first->data : NULL) : at(a, states, place(a, i - 1), a->size);
+    return i == 0 ? br__element(first, 0) : at(a, states, place(a, i - 1), a->size);
 }
 
 /* ---- Parallel loop over the rows of a step --------------------------------------------------- */
@@ -100,7 +100,7 @@ static bool gates_of_state(const layer *a, const void *h, const br_tensor *gh)
                                 .b_col = a->size,
                                 .c = gh->data,
                                 .c_row = a->gates,
-                                .bias = a->t->bias ? a->t->bias->data : NULL });
+                                .bias = br__element(a->t->bias, 0) });
 }
 
 static bool run_forward(const layer *a, const br_tensor *gh)
@@ -164,7 +164,7 @@ static bool run_backward(const layer *a)
                                        .c_out = at(a, t->cells, step, a->size),
                                        .kept = at(a, t->kept, step, 4 * a->size),
                                        .dh = t->dh->data,
-                                       .dc = t->dc ? t->dc->data : NULL,
+                                       .dc = br__element(t->dc, 0),
                                        .dgi = at(a, t->dgi, step, a->gates),
                                        .dgh = at(a, t->dgh, step, a->gates) },
                  true);

@@ -9,7 +9,7 @@ void br__cpu_copy(const br_tensor *dst, const br_tensor *src);
 /* The backend's entry cat. */
 bool br__cpu_cat(const br_tensor *y, int n, br_tensor *const *tensors, int64_t dim);
 
-/* Returns a loop for br__for_each() that converts between two different dtypes. Its params are
+/* Returns a loop for br__run_loop() that converts between two different dtypes. Its params are
  * these dtypes: br_dtype[2], `to` first. */
 br_loop br__convert_loop(br_dtype to, br_dtype from);
 
