@@ -24,3 +24,14 @@ bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_redu
     BR_TRAFFIC(x, reducer->values, reducer->indices);
     return backend && backend->reduce(op, x, dims, reducer);
 }
+
+void br__update(int64_t n, const br_update *updates, br_loop_span *spans)
+{
+    for (int64_t i = 0, end; i < n; i = end) {
+        const br_backend *backend = br__backend_of(updates[i].param);
+        end = i + 1;
+        while (end < n && br__backend_of(updates[end].param) == backend)
+            end++;
+        backend->update(end - i, updates + i, spans + i);
+    }
+}

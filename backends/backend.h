@@ -14,6 +14,7 @@
 #include "backends/loss.h"
 #include "backends/matmul.h"
 #include "backends/norm.h"
+#include "backends/optim.h"
 #include "backends/pointwise.h"
 #include "backends/pool.h"
 #include "backends/recurrent.h"
@@ -140,6 +141,11 @@ typedef struct br_backend {
      * false with an error if memory runs out. */
     bool (*linear_cross_entropy)(const char *op, br_class_loss *loss,
                                  const br_linear_cross_entropy_tensors *work);
+
+    /* Whether `update` has the rule. */
+    bool (*has_update)(br_update_rule rule);
+    /* Updates n parameters, which may have several dtypes. `spans` has n elements. */
+    void (*update)(int64_t n, const br_update *updates, br_loop_span *spans);
 } br_backend;
 
 /* The host's processor and memory. */
@@ -159,5 +165,9 @@ bool br__pointwise(br_pointwise kernel, int n, const br_tensor *const *operands,
                    const void *params);
 void br__copy(const br_tensor *dst, const br_tensor *src);
 bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer);
+
+/* Makes n updates, which may be on several devices: one call of a backend for each run of
+ * parameters on the same device. */
+void br__update(int64_t n, const br_update *updates, br_loop_span *spans);
 
 #endif

@@ -22,22 +22,17 @@ static br_tensor *make_sum(br_tensor *param, const void *options)
     return br_full(param->ndim, param->sizes, o->initial_accumulator_value, param->dtype);
 }
 
-static bool prepare(br_optim_work *work)
+static bool describe(br_optim_work *work, br_update *update)
 {
     const br_adagrad_options *o = work->options;
-    double before = br__step_count(work->state[STEP]);
-    *(br_adagrad_args *)work->args = (br_adagrad_args){ .lr = o->lr / (1 + before * o->lr_decay),
-                                                        .eps = o->eps,
-                                                        .weight_decay = o->weight_decay,
-                                                        .maximize = o->maximize };
-    return true;
-}
-
-static void update(const br_optim_work *work, int64_t from, int64_t count)
-{
-    br__optim_kernels(work)->adagrad(count, br__element(work->param, from),
-                                     br__element(work->grad, from),
-                                     br__element(work->state[SUM], from), work->args);
+    double before = (double)br_item_i64(work->state[STEP]);
+    update->rule = BR_UPDATE_ADAGRAD;
+    update->args.adagrad = (br_adagrad_args){ .lr = o->lr / (1 + before * o->lr_decay),
+                                              .eps = o->eps,
+                                              .weight_decay = o->weight_decay,
+                                              .maximize = o->maximize };
+    update->state[0] = work->state[SUM];
+    return !br_failed();
 }
 
 static void finish(br_optim_work *work)
@@ -63,11 +58,9 @@ static const br_optim_kind adagrad_kind = {
     .check = check,
     .options = saved,
     .states = { { "sum", make_sum }, { "step", br_optim_counter } },
-    .args_size = sizeof(br_adagrad_args),
-    .prepare = prepare,
-    .update = update,
     .finish = finish,
     .elementwise = true,
+    .describe = describe,
 };
 
 br_optim *br_adagrad_new(const br_named_list *parameters, const br_adagrad_options *options)

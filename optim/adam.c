@@ -43,51 +43,44 @@ static br_tensor *make_max_of_adamw(br_tensor *param, const void *options)
     return o->amsgrad ? br_zeros_like(param) : NULL;
 }
 
-/* Sets the kernel's arguments for the next step. */
-static void set_args(br_optim_work *work, double lr, br_adam_args args)
-{
-    double t = br__step_count(work->state[STEP]) + 1;
-    args.step_size = lr / (1 - pow(args.beta1, t));
-    args.bias_correction2_sqrt = sqrt(1 - pow(args.beta2, t));
-    *(br_adam_args *)work->args = args;
-}
-
-static bool prepare_adam(br_optim_work *work)
-{
-    const br_adam_options *o = work->options;
-    set_args(work, o->lr,
-             (br_adam_args){ .beta1 = o->beta1,
-                             .beta2 = o->beta2,
-                             .eps = o->eps,
-                             .weight_decay = o->weight_decay,
-                             .keep = 1,
-                             .amsgrad = o->amsgrad,
-                             .maximize = o->maximize });
-    return true;
-}
-
-static bool prepare_adamw(br_optim_work *work)
-{
-    const br_adamw_options *o = work->options;
-    set_args(work, o->lr,
-             (br_adam_args){ .beta1 = o->beta1,
-                             .beta2 = o->beta2,
-                             .eps = o->eps,
-                             .keep = 1 - o->lr * o->weight_decay,
-                             .amsgrad = o->amsgrad,
-                             .maximize = o->maximize });
-    return true;
-}
-
-static void update(const br_optim_work *work, int64_t from, int64_t count)
+/* Completes the description of a step with the arguments that depend on the number of steps. */
+static bool describe(br_optim_work *work, br_update *update, double lr, br_adam_args args)
 {
     br_tensor *const *state = work->state;
-    const br_adam_args *args = work->args;
-    const br_tensor *max_sq = args->amsgrad ? state[MAX_EXP_AVG_SQ] : NULL;
-    br__optim_kernels(work)->adam(count, br__element(work->param, from),
-                                  br__element(work->grad, from), br__element(state[EXP_AVG], from),
-                                  br__element(state[EXP_AVG_SQ], from), br__element(max_sq, from),
-                                  args);
+    double t = (double)br_item_i64(state[STEP]) + 1;
+    args.step_size = lr / (1 - pow(args.beta1, t));
+    args.bias_correction2_sqrt = sqrt(1 - pow(args.beta2, t));
+    update->rule = BR_UPDATE_ADAM;
+    update->args.adam = args;
+    update->state[0] = state[EXP_AVG];
+    update->state[1] = state[EXP_AVG_SQ];
+    update->state[2] = args.amsgrad ? state[MAX_EXP_AVG_SQ] : NULL;
+    return !br_failed();
+}
+
+static bool describe_adam(br_optim_work *work, br_update *update)
+{
+    const br_adam_options *o = work->options;
+    return describe(work, update, o->lr,
+                    (br_adam_args){ .beta1 = o->beta1,
+                                    .beta2 = o->beta2,
+                                    .eps = o->eps,
+                                    .weight_decay = o->weight_decay,
+                                    .keep = 1,
+                                    .amsgrad = o->amsgrad,
+                                    .maximize = o->maximize });
+}
+
+static bool describe_adamw(br_optim_work *work, br_update *update)
+{
+    const br_adamw_options *o = work->options;
+    return describe(work, update, o->lr,
+                    (br_adam_args){ .beta1 = o->beta1,
+                                    .beta2 = o->beta2,
+                                    .eps = o->eps,
+                                    .keep = 1 - o->lr * o->weight_decay,
+                                    .amsgrad = o->amsgrad,
+                                    .maximize = o->maximize });
 }
 
 static void finish(br_optim_work *work)
@@ -118,11 +111,9 @@ static const br_optim_kind adam_kind = {
                 { "exp_avg_sq", NULL },
                 { "step", br_optim_counter },
                 { "max_exp_avg_sq", make_max } },
-    .args_size = sizeof(br_adam_args),
-    .prepare = prepare_adam,
-    .update = update,
     .finish = finish,
     .elementwise = true,
+    .describe = describe_adam,
 };
 
 static const br_adamw_options adamw_defaults = { br_adamw_default_fields };
@@ -148,11 +139,9 @@ static const br_optim_kind adamw_kind = {
                 { "exp_avg_sq", NULL },
                 { "step", br_optim_counter },
                 { "max_exp_avg_sq", make_max_of_adamw } },
-    .args_size = sizeof(br_adam_args),
-    .prepare = prepare_adamw,
-    .update = update,
     .finish = finish,
     .elementwise = true,
+    .describe = describe_adamw,
 };
 
 br_optim *br_adam_new(const br_named_list *parameters, const br_adam_options *options)

@@ -9,10 +9,9 @@ struct br_averaged_model {
     br_named_list *params;   /* references to the model's parameters */
     br_named_list *averages; /* under the same names, contiguous */
     br_tensor *n_averaged;
-    br_tensor **dense; /* the parameters, or contiguous copies, during an update */
-    br_span *spans;
+    br_update *updates; /* of each average; the gradient is its parameter */
+    br_loop_span *spans;
     double decay;
-    double weight; /* weight of the parameters in the current update */
 };
 
 /* ---- Lifetime -------------------------------------------------------------------------------- */
@@ -33,9 +32,9 @@ static bool add_copies(br_averaged_model *self, const br_named_list *params)
     }
     size_t n = (size_t)params->count;
     self->n_averaged = br_retain(br_zeros(BR_SCALAR, BR_I64));
-    self->dense = br_calloc(n, sizeof(br_tensor *));
+    self->updates = br_calloc(n, sizeof *self->updates);
     self->spans = br_calloc(n, sizeof *self->spans);
-    return self->dense && self->spans && !br_failed();
+    return self->updates && self->spans && !br_failed();
 }
 
 br_averaged_model *br_averaged_model_new(br_module *model, double decay)
@@ -63,7 +62,7 @@ void br_averaged_model_free(br_averaged_model *self)
     br_named_list_free(self->params);
     br_named_list_free(self->averages);
     br_release(self->n_averaged);
-    br_free(self->dense);
+    br_free(self->updates);
     br_free(self->spans);
     BR_FREE(self);
 }
@@ -73,24 +72,7 @@ static bool usable(const br_averaged_model *self)
     return br__required(op, "averaged", self);
 }
 
-static int64_t *count(const br_averaged_model *self)
-{
-    return br__element(self->n_averaged, 0);
-}
-
 /* ---- Updating -------------------------------------------------------------------------------- */
-
-/* Computes average += weight (parameter - average). This is an SGD step with lr -weight, the
- * parameter as gradient, and weight decay -1. */
-static void update_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t n)
-{
-    const br_averaged_model *self = context;
-    const br_tensor *average = self->averages->items[item].tensor;
-    (void)piece;
-    br_sgd_args args = { .lr = -self->weight, .weight_decay = -1 };
-    br__kernels_of(average->dtype)
-        ->sgd(n, br__element(average, from), br__element(self->dense[item], from), NULL, &args);
-}
 
 /* Makes the parameters contiguous. Only this part of an update can fail. */
 static bool prepare(br_averaged_model *self)
@@ -104,23 +86,30 @@ static bool prepare(br_averaged_model *self)
                     br_dtype_name(self->averages->items[i].tensor->dtype));
             return false;
         }
-        self->spans[i].numel = p->tensor->numel;
-        self->dense[i] = br_contiguous(br_detach(p->tensor));
-        if (!self->dense[i])
+        self->updates[i] = (br_update){ .param = self->averages->items[i].tensor,
+                                        .grad = br_contiguous(br_detach(p->tensor)) };
+        if (!self->updates[i].grad || !BR_BACKEND(op, self->updates[i].param, update))
             return false;
     }
     return true;
 }
 
-static void update(br_averaged_model *self, int64_t n)
+/* Sets the averages to the parameters. */
+static void begin_averages(br_averaged_model *self)
 {
-    for (int64_t i = 0; n == 1 && i < self->averages->count; i++)
-        br__copy(self->averages->items[i].tensor, self->dense[i]);
-    if (n == 1)
-        return;
-    self->weight = self->decay > 0 ? 1 - self->decay : 1 / (double)n;
-    br__layout_spans(self->params->count, self->spans);
-    br__for_each_span(self->params->count, self->spans, update_piece, self);
+    for (int64_t i = 0; i < self->averages->count; i++)
+        br__copy(self->averages->items[i].tensor, self->updates[i].grad);
+}
+
+/* Computes average += weight (parameter - average). This is an SGD step with lr -weight, the
+ * parameter as gradient, and weight decay -1. */
+static void move_averages(br_averaged_model *self, double weight)
+{
+    for (int64_t i = 0; i < self->averages->count; i++) {
+        self->updates[i].rule = BR_UPDATE_SGD;
+        self->updates[i].args.sgd = (br_sgd_args){ .lr = -weight, .weight_decay = -1 };
+    }
+    br__update(self->averages->count, self->updates, self->spans);
 }
 
 bool br_averaged_model_update(br_averaged_model *self)
@@ -128,7 +117,12 @@ bool br_averaged_model_update(br_averaged_model *self)
     br_scope *scope = usable(self) ? br_no_grad_begin() : NULL;
     bool ok = scope && prepare(self);
     if (ok) {
-        update(self, ++*count(self));
+        br__count_step(self->n_averaged);
+        int64_t n = br_item_i64(self->n_averaged);
+        if (n == 1)
+            begin_averages(self);
+        else
+            move_averages(self, self->decay > 0 ? 1 - self->decay : 1 / (double)n);
         for (int64_t i = 0; i < self->averages->count; i++)
             br__changed_by(self->averages->items[i].tensor, "averaged_model_update");
     }

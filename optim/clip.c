@@ -4,6 +4,8 @@
  * in order, so that its norm does not depend on the number of threads. The total norm depends only
  * on the norms of the tensors, so that processes which hold some of them each can compute it, too.
  */
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/optim/spans.h"
 #include "optim/optim_internal.h"
 
 #include <math.h>
@@ -13,7 +15,7 @@ typedef struct clipping {
     int64_t n;
     br_tensor **grads; /* dense[i] is grads[i], or a contiguous copy */
     br_tensor **dense;
-    br_span *spans;
+    br_loop_span *spans;
     double *partial; /* of each piece */
     double order;    /* of the norm, as in torch.linalg.vector_norm */
     double unit;     /* elements are divided by this before their powers are added */

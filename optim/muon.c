@@ -92,28 +92,16 @@ static double adjusted_lr(const br_muon_options *o, const br_tensor *p)
     return o->lr * sqrt(o->adjust_lr == BR_MUON_ORIGINAL ? fmax(1, ratio) : ratio);
 }
 
-typedef struct muon_args {
-    br_muon_args kernel;
-    br_tensor *direction; /* subtracted from the parameter; belongs to the step's scope */
-} muon_args;
-
-static bool prepare(br_optim_work *work)
+static bool describe(br_optim_work *work, br_update *update)
 {
     const br_muon_options *o = work->options;
-    muon_args *args = work->args;
-    args->direction = direction(work, o);
-    args->kernel = (br_muon_args){ .keep = 1 - o->lr * o->weight_decay,
-                                   .step_size = adjusted_lr(o, work->param),
-                                   .weight = 1 - o->momentum };
-    return args->direction != NULL;
-}
-
-static void update(const br_optim_work *work, int64_t from, int64_t count)
-{
-    const muon_args *args = work->args;
-    br__optim_kernels(work)->muon(count, br__element(work->param, from),
-                                  br__element(work->grad, from), br__element(args->direction, from),
-                                  br__element(work->state[MOMENTUM_BUFFER], from), &args->kernel);
+    update->rule = BR_UPDATE_MUON;
+    update->args.muon = (br_muon_args){ .keep = 1 - o->lr * o->weight_decay,
+                                        .step_size = adjusted_lr(o, work->param),
+                                        .weight = 1 - o->momentum };
+    update->state[0] = work->state[MOMENTUM_BUFFER];
+    update->state[1] = direction(work, o); /* belongs to the step's scope */
+    return update->state[1] != NULL;
 }
 
 static const br_muon_options defaults = { br_muon_default_fields };
@@ -138,9 +126,7 @@ static const br_optim_kind muon_kind = {
     .momentum = offsetof(br_muon_options, momentum),
     .options = saved,
     .states = { { "momentum_buffer", NULL } },
-    .args_size = sizeof(muon_args),
-    .prepare = prepare,
-    .update = update,
+    .describe = describe,
 };
 
 br_optim *br_muon_new(const br_named_list *parameters, const br_muon_options *options)

@@ -49,7 +49,7 @@ static bool good_kind(const br_optim_kind *kind)
                 "the defaults have struct_size %zu: they must begin with struct_size, set to their "
                 "size, and lr",
                 br__options_size(kind));
-    else if (!kind->step == !kind->update)
+    else if (!kind->describe && !kind->step == !kind->update)
         br_fail(BR_ERROR_ARGUMENT, kind->name, "the kind has %s, but must have exactly one of them",
                 kind->step ? "both step and update" : "neither step nor update");
     return !br_failed();
@@ -137,8 +137,9 @@ void br_optim_free(br_optim *optim)
     free_slots_from(optim, 0);
     br_free(optim->slots);
     br_free(optim->tasks);
-    br_free(optim->args);
+    br_free(optim->updates);
     br_free(optim->spans);
+    br_free(optim->args);
     br__free_groups(optim->groups, optim->n_groups);
     br_free(optim->defaults);
     BR_FREE(optim);
@@ -208,8 +209,9 @@ static bool reserve_slot(br_optim *o)
     int64_t n = o->n_slots;
     return reserve(&o->slots, &o->slot_capacity, n, sizeof *o->slots) &&
            reserve(&o->tasks, &o->task_capacity, n, sizeof *o->tasks) &&
-           (o->args_stride == 0 || reserve(&o->args, &o->args_capacity, n, o->args_stride)) &&
-           reserve(&o->spans, &o->span_capacity, n, sizeof *o->spans);
+           reserve(&o->updates, &o->update_capacity, n, sizeof *o->updates) &&
+           reserve(&o->spans, &o->span_capacity, n, sizeof *o->spans) &&
+           (o->args_stride == 0 || reserve(&o->args, &o->args_capacity, n, o->args_stride));
 }
 
 static bool add_slot(br_optim *optim, const br_named_tensor *p)

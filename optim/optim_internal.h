@@ -2,28 +2,10 @@
 #ifndef BR_OPTIM_INTERNAL_H
 #define BR_OPTIM_INTERNAL_H
 
-#include "backends/cpu/kernels.h"
 #include "nn/nn_internal.h"
 
 #include <brasa/optim.h>
 #include <stddef.h>
-
-/* ---- One parallel loop over many tensors ----------------------------------------------------- */
-
-/* A model has hundreds of tensors, most of them small. They are laid out end to end and divided
- * into pieces of BR_GRAIN elements for one parallel loop. A piece covers part of a tensor or
- * several tensors. */
-typedef struct br_span {
-    int64_t start; /* offset in the layout; set by br__layout_spans() */
-    int64_t numel;
-} br_span;
-
-/* Sets the starts and returns the number of pieces. */
-int64_t br__layout_spans(int64_t n, br_span *spans);
-/* Calls run for all items, piece by piece, with elements from .. from + count - 1 of `item`. */
-typedef void (*br_piece_fn)(void *context, int64_t piece, int64_t item, int64_t from,
-                            int64_t count);
-void br__for_each_span(int64_t n, const br_span *spans, br_piece_fn run, void *context);
 
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 
@@ -61,13 +43,14 @@ struct br_optim {
     void *defaults; /* options of new groups */
     br_group *groups;
     br_slot *slots;
-    /* These three have room for every slot, so that a step need not grow them. */
+    /* These four have room for every slot, so that a step need not grow them. */
     br_task *tasks;
+    br_update *updates;
+    br_loop_span *spans;
     char *args; /* args_stride bytes for each task */
-    br_span *spans;
     size_t args_stride;
-    int64_t n_groups, group_capacity, n_slots, slot_capacity, task_capacity, args_capacity,
-        span_capacity;
+    int64_t n_groups, group_capacity, n_slots, slot_capacity, task_capacity, update_capacity,
+        span_capacity, args_capacity;
     br_growth growth, growth_in_scope; /* of all steps, and of steps in the same scope */
     uint64_t last_scope;               /* serial number of the scope of the last step, or 0 */
 };
@@ -90,14 +73,8 @@ void br__slot_drop(br_slot *slot, const bool *fresh);
 /* Returns true if the group's options need state i. */
 bool br__slot_needs(const br_optim *optim, const br_slot *slot, int i);
 void br__slot_clear(br_slot *slot);
-static inline const br_kernels *br__optim_kernels(const br_optim_work *work)
-{
-    return br__kernels_of(work->param->dtype);
-}
-/* br__count_step() increments a counter that br_optim_counter() created; br__step_count() returns
- * its value. */
+/* Adds 1 to a counter that br_optim_counter() created. */
 void br__count_step(br_tensor *counter);
-double br__step_count(const br_tensor *counter);
 
 /* ---- Options in state dicts (optim/group_state.c) -------------------------------------------- */
 

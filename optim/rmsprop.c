@@ -28,29 +28,22 @@ static br_tensor *make_buffer(br_tensor *param, const void *options)
     return o->momentum > 0 ? br_zeros_like(param) : NULL;
 }
 
-static bool prepare(br_optim_work *work)
+static bool describe(br_optim_work *work, br_update *update)
 {
     const br_rmsprop_options *o = work->options;
-    *(br_rmsprop_args *)work->args = (br_rmsprop_args){ .lr = o->lr,
-                                                        .alpha = o->alpha,
-                                                        .eps = o->eps,
-                                                        .weight_decay = o->weight_decay,
-                                                        .momentum = o->momentum,
-                                                        .centered = o->centered,
-                                                        .maximize = o->maximize };
-    return true;
-}
-
-static void update(const br_optim_work *work, int64_t from, int64_t count)
-{
     br_tensor *const *state = work->state;
-    const br_rmsprop_args *args = work->args;
-    const br_tensor *mean = args->centered ? state[GRAD_AVG] : NULL;
-    const br_tensor *buffer = args->momentum > 0 ? state[MOMENTUM_BUFFER] : NULL;
-    br__optim_kernels(work)->rmsprop(count, br__element(work->param, from),
-                                     br__element(work->grad, from),
-                                     br__element(state[SQUARE_AVG], from), br__element(mean, from),
-                                     br__element(buffer, from), args);
+    update->rule = BR_UPDATE_RMSPROP;
+    update->args.rmsprop = (br_rmsprop_args){ .lr = o->lr,
+                                              .alpha = o->alpha,
+                                              .eps = o->eps,
+                                              .weight_decay = o->weight_decay,
+                                              .momentum = o->momentum,
+                                              .centered = o->centered,
+                                              .maximize = o->maximize };
+    update->state[0] = state[SQUARE_AVG];
+    update->state[1] = o->centered ? state[GRAD_AVG] : NULL;
+    update->state[2] = o->momentum > 0 ? state[MOMENTUM_BUFFER] : NULL;
+    return true;
 }
 
 static const br_rmsprop_options defaults = { br_rmsprop_default_fields };
@@ -75,10 +68,8 @@ static const br_optim_kind rmsprop_kind = {
     .states = { { "square_avg", NULL },
                 { "grad_avg", make_mean },
                 { "momentum_buffer", make_buffer } },
-    .args_size = sizeof(br_rmsprop_args),
-    .prepare = prepare,
-    .update = update,
     .elementwise = true,
+    .describe = describe,
 };
 
 br_optim *br_rmsprop_new(const br_named_list *parameters, const br_rmsprop_options *options)

@@ -23,25 +23,19 @@ static br_tensor *make_buffer(br_tensor *param, const void *options)
     return o->momentum != 0 ? br_zeros_like(param) : NULL;
 }
 
-static bool prepare(br_optim_work *work)
+static bool describe(br_optim_work *work, br_update *update)
 {
     const br_sgd_options *o = work->options;
-    *(br_sgd_args *)work->args = (br_sgd_args){ .lr = o->lr,
-                                                .momentum = o->momentum,
-                                                .dampening = o->dampening,
-                                                .weight_decay = o->weight_decay,
-                                                .nesterov = o->nesterov,
-                                                .maximize = o->maximize,
-                                                .first = work->fresh[0] };
+    update->rule = BR_UPDATE_SGD;
+    update->args.sgd = (br_sgd_args){ .lr = o->lr,
+                                      .momentum = o->momentum,
+                                      .dampening = o->dampening,
+                                      .weight_decay = o->weight_decay,
+                                      .nesterov = o->nesterov,
+                                      .maximize = o->maximize,
+                                      .first = work->fresh[0] };
+    update->state[0] = o->momentum != 0 ? work->state[0] : NULL;
     return true;
-}
-
-static void update(const br_optim_work *work, int64_t from, int64_t count)
-{
-    const br_sgd_args *args = work->args;
-    const br_tensor *buffer = args->momentum != 0 ? work->state[0] : NULL;
-    br__optim_kernels(work)->sgd(count, br__element(work->param, from),
-                                 br__element(work->grad, from), br__element(buffer, from), args);
 }
 
 static const br_sgd_options defaults = { br_sgd_default_fields };
@@ -63,10 +57,8 @@ static const br_optim_kind sgd_kind = {
     .momentum = offsetof(br_sgd_options, momentum),
     .options = saved,
     .states = { { "momentum_buffer", make_buffer } },
-    .args_size = sizeof(br_sgd_args),
-    .prepare = prepare,
-    .update = update,
     .elementwise = true,
+    .describe = describe,
 };
 
 br_optim *br_sgd_new(const br_named_list *parameters, const br_sgd_options *options)

@@ -2,8 +2,9 @@
  *
  * The first half checks every gradient, creates missing state and prepares each parameter's update.
  * It can fail, and changes no parameter, unless a kind's `step` does so in place. The second half
- * updates all parameters and cannot fail: it updates elements in one parallel loop, or copies the
- * new values that a kind's `step` computed. */
+ * updates all parameters and cannot fail: the backend makes all updates in one call, or the new
+ * values that a kind's `step` computed are copied. */
+#include "ops/ops_internal.h"
 #include "optim/optim_internal.h"
 
 static br_tensor *dense_copy(const br_tensor *t)
@@ -31,12 +32,10 @@ br_tensor *br_optim_counter(br_tensor *param, const void *options)
 
 void br__count_step(br_tensor *counter)
 {
-    ++*(int64_t *)br__element(counter, 0);
-}
-
-double br__step_count(const br_tensor *counter)
-{
-    return (double)*(const int64_t *)br__element(counter, 0);
+    br_scalar_operand one;
+    br__scalar_operand("optim_step", 1, BR_I64, &one);
+    const br_tensor *const operands[] = { counter, counter, &one.tensor };
+    br__backend_of(counter)->pointwise(BR_POINTWISE(add), 3, operands, NULL);
 }
 
 static br_tensor *make_state(const br_optim *optim, const br_slot *slot, int i)
@@ -138,14 +137,22 @@ static bool return_state(const br_optim *optim, const br_optim_work *work, br_sc
     return *now != NULL;
 }
 
+/* Reports a function of the kind that returned false without setting an error. */
+static bool silent_failure(const br_optim *optim, const br_optim_work *work, const char *function)
+{
+    if (!br_failed())
+        br_fail(BR_ERROR_STATE, optim->kind->name,
+                "%s for %s returned false without setting an error", function, work->name);
+    return false;
+}
+
 /* Runs the kind's `step` in a scope of its own, and keeps only the new values. */
 static bool run_step(const br_optim *optim, br_optim_work *work)
 {
     br_scope *scope = br_no_grad_begin();
-    bool ok = scope && optim->kind->step(work) && !br_failed();
-    if (!ok && !br_failed())
-        br_fail(BR_ERROR_STATE, optim->kind->name,
-                "step for %s returned false without setting an error", work->name);
+    bool ok = scope != NULL;
+    if (ok && (!optim->kind->step(work) || br_failed()))
+        ok = silent_failure(optim, work, "step");
     ok = ok && return_state(optim, work, scope, "value", work->param, &work->new_param);
     for (int i = 0; ok && i < optim->n_states; i++)
         ok = return_state(optim, work, scope, optim->kind->states[i].name, work->state[i],
@@ -154,9 +161,37 @@ static bool run_step(const br_optim *optim, br_optim_work *work)
     return ok;
 }
 
-static bool add_task(br_optim *optim, br_slot *slot, int64_t n)
+/* Describes the update of a kind that the program defines by a function over elements. */
+static bool describe_host(const br_optim *optim, br_optim_work *work, br_update *update)
 {
     const br_optim_kind *kind = optim->kind;
+    const br_backend *backend = br__backend_of(work->param);
+    if (!backend->has_update(BR_UPDATE_HOST)) {
+        br_fail(BR_ERROR_STATE, kind->name,
+                "%s is on %s, but `update` works on elements in the host's memory: define `step` "
+                "instead",
+                work->name, backend->name);
+        return false;
+    }
+    if (kind->prepare && (!kind->prepare(work) || br_failed()))
+        return silent_failure(optim, work, "prepare");
+    update->rule = BR_UPDATE_HOST;
+    update->args.host = (br_host_args){ kind->update, work };
+    return true;
+}
+
+/* Describes the update of a kind without `step`. */
+static bool describe(const br_optim *optim, br_optim_work *work, br_update *update)
+{
+    const br_optim_kind *kind = optim->kind;
+    *update = (br_update){ .param = work->param, .grad = work->grad };
+    if (!kind->describe)
+        return describe_host(optim, work, update);
+    return BR_BACKEND(kind->name, work->param, update) && kind->describe(work, update);
+}
+
+static bool add_task(br_optim *optim, br_slot *slot, int64_t n)
+{
     br_tensor *grad = br_grad_of(slot->param);
     br_task *task = &optim->tasks[n];
     br_optim_work *work = &task->work;
@@ -173,25 +208,10 @@ static bool add_task(br_optim *optim, br_slot *slot, int64_t n)
     work->args = optim->args + (size_t)n * optim->args_stride;
     if (!work->param || !work->grad)
         return false;
-    optim->spans[n].numel = slot->param->numel;
-    if (kind->step)
-        return run_step(optim, work);
-    if (!kind->prepare || (kind->prepare(work) && !br_failed()))
-        return true;
-    if (!br_failed())
-        br_fail(BR_ERROR_STATE, kind->name,
-                "prepare for %s returned false without setting an error", slot->name);
-    return false;
+    return optim->kind->step ? run_step(optim, work) : describe(optim, work, &optim->updates[n]);
 }
 
 /* ---- Second half: cannot fail ---------------------------------------------------------------- */
-
-static void run_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)
-{
-    const br_optim *optim = context;
-    (void)piece;
-    optim->kind->update(&optim->tasks[item].work, from, count);
-}
 
 static int64_t bytes_of(const br_tensor *t)
 {
@@ -221,7 +241,7 @@ static void finish_task(const br_optim *optim, br_task *task)
 {
     br_tensor *param = task->slot->param;
     br_optim_work *work = &task->work;
-    if (optim->kind->update)
+    if (!optim->kind->step)
         BR_WORK(0, traffic(optim, work));
     apply_new(work->param, work->new_param);
     for (int i = 0; i < optim->n_states; i++)
@@ -295,10 +315,8 @@ bool br_optim_step(br_optim *optim)
     for (int64_t i = 0; ok && i < optim->n_slots; i++)
         if (br_grad_of(optim->slots[i].param))
             ok = add_task(optim, &optim->slots[i], n++);
-    if (ok && optim->kind->update) {
-        br__layout_spans(n, optim->spans);
-        br__for_each_span(n, optim->spans, run_piece, optim);
-    }
+    if (ok && !optim->kind->step)
+        br__update(n, optim->updates, optim->spans);
     for (int64_t i = 0; i < n; i++) {
         br_task *task = &optim->tasks[i];
         if (ok)

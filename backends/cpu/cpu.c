@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/loss/loss_internal.h"
 #include "backends/cpu/norm/norm_internal.h"
+#include "backends/cpu/optim/optim_internal.h"
 #include "backends/cpu/pointwise/for_each.h"
 #include "backends/cpu/recurrent/recurrent_internal.h"
 #include "backends/cpu/reduce/reduce_internal.h"
@@ -55,4 +56,6 @@ const br_backend br__cpu_backend = {
     .cross_entropy = br__cpu_cross_entropy,
     .cross_entropy_grad = br__cpu_cross_entropy_grad,
     .linear_cross_entropy = br__cpu_linear_cross_entropy,
+    .has_update = br__cpu_has_update,
+    .update = br__cpu_update,
 };

@@ -12,6 +12,7 @@
 #define BR_KERNELS_H
 
 #include "backends/cpu/gemm/gemm_precision.h"
+#include "backends/optim.h"
 #include "backends/pointwise.h"
 #include "backends/recurrent.h"
 #include "backends/reduce.h"
@@ -46,37 +47,6 @@ typedef void (*br_reduce)(const br_fold *fold);
 /* Stores v[j] / by as element j * step of the result, for j < n. Integers are not divided. */
 typedef void (*br_store_results)(void *out, const br_accumulator *v, int64_t n, int64_t step,
                                  double by);
-
-/* ---- Optimizers and norms, optim/optim.h ----------------------------------------------------- */
-
-typedef struct br_adam_args {
-    double beta1, beta2, eps, weight_decay;
-    double keep;      /* decoupled weight decay: factor applied to the parameter first */
-    double step_size; /* lr / (1 - beta1^t) */
-    double bias_correction2_sqrt; /* sqrt(1 - beta2^t) */
-    bool amsgrad, maximize;
-} br_adam_args;
-
-typedef struct br_sgd_args {
-    double lr, momentum, dampening, weight_decay;
-    bool nesterov, maximize;
-    bool first; /* the buffer is not initialized yet */
-} br_sgd_args;
-
-typedef struct br_rmsprop_args {
-    double lr, alpha, eps, weight_decay, momentum;
-    bool centered, maximize;
-} br_rmsprop_args;
-
-typedef struct br_adagrad_args {
-    double lr, eps, weight_decay;
-    bool maximize;
-} br_adagrad_args;
-
-typedef struct br_muon_args {
-    double keep, step_size; /* factors of the parameter and of the direction */
-    double weight;          /* weight of the gradient in the momentum */
-} br_muon_args;
 
 /* ---- Matrix products, gemm/gemm_block.h and gemm_dots.h -------------------------------------- */
 

@@ -182,6 +182,9 @@ typedef struct br_optim_work {
     br_tensor *new_state[BR_OPTIM_MAX_STATES];
 } br_optim_work;
 
+/* The update of a parameter as a device makes it: private to the library. */
+typedef struct br_update br_update;
+
 /* br_optim_step() first runs `step` or `prepare` for each parameter that has a gradient, then
  * changes all parameters. So if allocation fails for one parameter, no parameter has changed. A
  * kind has either `step` or `update`. */
@@ -211,7 +214,8 @@ typedef struct br_optim_kind {
      * needs less memory, but these changes remain if another parameter fails. */
     bool (*step)(br_optim_work *work);
 
-    /* The alternative to `step` is a loop over elements, which updates several parameters at once.
+    /* The alternative to `step` is a loop over elements in the host's memory, which updates several
+     * parameters at once.
      * `prepare` computes work->args before the loop. It must change neither param nor state, and
      * may fail; it may also be NULL. */
     size_t args_size;
@@ -226,6 +230,10 @@ typedef struct br_optim_kind {
      * param, grad and state and from states of one element, which do not depend on the parameter.
      * An optimizer that is split among several processes may then cut parameters anywhere. */
     bool elementwise;
+
+    /* Describes the update for the device that has the parameter, instead of `step` or `update`.
+     * For the library's own kinds; NULL in a program's kind. */
+    bool (*describe)(br_optim_work *work, br_update *update);
 } br_optim_kind;
 
 /* Create an optimizer of this kind: br_optim_new() from a list of parameters, like br_adam_new(),

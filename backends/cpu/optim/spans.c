@@ -1,23 +1,38 @@
-/* optim/spans.c - one parallel loop over many tensors. */
-#include "optim/optim_internal.h"
+/* backends/cpu/optim/spans.c - one parallel loop over many tensors. */
+#include "backends/cpu/optim/spans.h"
+#include "tensor/parallel.h"
 
 /* Tensors start at multiples of this many elements, so that pieces begin at cache-line boundaries.
  */
 enum { ALIGN = 16 };
 
-int64_t br__layout_spans(int64_t n, br_span *spans)
+void br__layout_spans(int64_t n, br_loop_span *spans)
 {
     int64_t end = 0;
     for (int64_t i = 0; i < n; i++) {
         spans[i].start = end;
         end += (spans[i].numel + ALIGN - 1) / ALIGN * ALIGN;
     }
-    return (end + BR_GRAIN - 1) / BR_GRAIN;
+}
+
+int64_t br__layout_separate_spans(int64_t n, br_loop_span *spans)
+{
+    int64_t n_pieces = 0;
+    for (int64_t i = 0; i < n; i++) {
+        spans[i].start = n_pieces * BR_GRAIN;
+        n_pieces += br__pieces_of_span(&spans[i]);
+    }
+    return n_pieces;
+}
+
+int64_t br__pieces_of_span(const br_loop_span *span)
+{
+    return (span->numel + BR_GRAIN - 1) / BR_GRAIN;
 }
 
 typedef struct row {
     int64_t n;
-    const br_span *spans;
+    const br_loop_span *spans;
     br_piece_fn run;
     void *context;
 } row;
@@ -41,7 +56,7 @@ static void run_piece(void *context, int64_t piece)
     const row *r = context;
     int64_t first = piece * BR_GRAIN, last = first + BR_GRAIN;
     for (int64_t i = span_at(r, first); i < r->n && r->spans[i].start < last; i++) {
-        const br_span *s = &r->spans[i];
+        const br_loop_span *s = &r->spans[i];
         int64_t from = first > s->start ? first - s->start : 0;
         int64_t to = last - s->start < s->numel ? last - s->start : s->numel;
         if (from < to)
@@ -49,7 +64,7 @@ static void run_piece(void *context, int64_t piece)
     }
 }
 
-void br__for_each_span(int64_t n, const br_span *spans, br_piece_fn run, void *context)
+void br__for_each_span(int64_t n, const br_loop_span *spans, br_piece_fn run, void *context)
 {
     if (n == 0)
         return;

@@ -1,0 +1,10 @@
+/* backends/cpu/optim/optim_internal.h - the backend's entries for optimizers. */
+#ifndef BR_CPU_OPTIM_INTERNAL_H
+#define BR_CPU_OPTIM_INTERNAL_H
+
+#include "tensor/tensor_internal.h"
+
+bool br__cpu_has_update(br_update_rule rule);
+void br__cpu_update(int64_t n, const br_update *updates, br_loop_span *spans);
+
+#endif
