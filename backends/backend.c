@@ -35,3 +35,41 @@ void br__update(int64_t n, const br_update *updates, br_loop_span *spans)
         backend->update(end - i, updates + i, spans + i);
     }
 }
+
+/* Returns the end of the run of tensors that begins with tensor i and is on its device. */
+static int64_t end_of_run(int64_t i, int64_t n, const br_tensor *const *tensors)
+{
+    const br_backend *backend = br__backend_of(tensors[i]);
+    while (i < n && br__backend_of(tensors[i]) == backend)
+        i++;
+    return i;
+}
+
+bool br__norms(const char *op, int64_t n, const br_tensor *const *tensors, br_loop_span *spans,
+               br_vector_norm norm, double *norms)
+{
+    bool ok = true;
+    for (int64_t i = 0; ok && i < n; i++)
+        ok = BR_BACKEND(op, tensors[i], norms) != NULL;
+    for (int64_t i = 0, end; ok && i < n; i = end) {
+        end = end_of_run(i, n, tensors);
+        ok =
+            br__backend_of(tensors[i])->norms(op, end - i, tensors + i, spans + i, norm, norms + i);
+    }
+    return ok;
+}
+
+bool br__pointwise_each(const char *op, br_pointwise kernel, int64_t n,
+                        const br_tensor *const *tensors, br_loop_span *spans, const double *scalar,
+                        const void *params)
+{
+    bool ok = true;
+    for (int64_t i = 0; ok && i < n; i++)
+        ok = BR_BACKEND(op, tensors[i], pointwise_each) != NULL;
+    for (int64_t i = 0, end; ok && i < n; i = end) {
+        end = end_of_run(i, n, tensors);
+        br__backend_of(tensors[i])
+            ->pointwise_each(kernel, end - i, tensors + i, spans + i, scalar, params);
+    }
+    return ok;
+}

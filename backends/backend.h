@@ -19,6 +19,7 @@
 #include "backends/pool.h"
 #include "backends/recurrent.h"
 #include "backends/reduce.h"
+#include "backends/vector_norm.h"
 
 #include <brasa/tensor.h>
 
@@ -146,6 +147,14 @@ typedef struct br_backend {
     bool (*has_update)(br_update_rule rule);
     /* Updates n parameters, which may have several dtypes. `spans` has n elements. */
     void (*update)(int64_t n, const br_update *updates, br_loop_span *spans);
+    /* Computes the norm of each of n tensors, which may have several dtypes. `spans` and `norms`
+     * have n elements. Returns false with an error if memory runs out. */
+    bool (*norms)(const char *op, int64_t n, const br_tensor *const *tensors, br_loop_span *spans,
+                  br_vector_norm norm, double *norms);
+    /* Replaces each element x of n tensors by kernel(x), or, unless `scalar` is NULL, by kernel(x,
+     * scalar), with the scalar rounded to the tensor's dtype. The kernel has `params`. */
+    void (*pointwise_each)(br_pointwise kernel, int64_t n, const br_tensor *const *tensors,
+                           br_loop_span *spans, const double *scalar, const void *params);
 } br_backend;
 
 /* The host's processor and memory. */
@@ -166,8 +175,15 @@ bool br__pointwise(br_pointwise kernel, int n, const br_tensor *const *operands,
 void br__copy(const br_tensor *dst, const br_tensor *src);
 bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer);
 
-/* Makes n updates, which may be on several devices: one call of a backend for each run of
- * parameters on the same device. */
+/* These have the arguments of the entries, for tensors that may be on several devices: they call a
+ * backend for each run of tensors on the same device. The second and the third fail, and do
+ * nothing, if one of the backends lacks the entry. */
+
 void br__update(int64_t n, const br_update *updates, br_loop_span *spans);
+bool br__norms(const char *op, int64_t n, const br_tensor *const *tensors, br_loop_span *spans,
+               br_vector_norm norm, double *norms);
+bool br__pointwise_each(const char *op, br_pointwise kernel, int64_t n,
+                        const br_tensor *const *tensors, br_loop_span *spans, const double *scalar,
+                        const void *params);
 
 #endif

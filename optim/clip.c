@@ -1,11 +1,7 @@
 /* optim/clip.c - clipping gradients by their total norm or by value.
  *
- * Each piece of elements has its own partial result, and the partial results of a tensor are added
- * in order, so that its norm does not depend on the number of threads. The total norm depends only
- * on the norms of the tensors, so that processes which hold some of them each can compute it, too.
- */
-#include "backends/cpu/kernels.h"
-#include "backends/cpu/optim/spans.h"
+ * The total norm depends only on the norms of the tensors, so that processes which hold some of the
+ * tensors each can compute it, too. */
 #include "optim/optim_internal.h"
 
 #include <math.h>
@@ -14,138 +10,50 @@ typedef struct clipping {
     const char *op;
     int64_t n;
     br_tensor **grads; /* dense[i] is grads[i], or a contiguous copy */
-    br_tensor **dense;
+    const br_tensor **dense;
     br_loop_span *spans;
-    double *partial; /* of each piece */
-    double order;    /* of the norm, as in torch.linalg.vector_norm */
-    double unit;     /* elements are divided by this before their powers are added */
-    double scale;
-    double limits[2]; /* of br_clip_grad_value_() */
+    double *norms;
 } clipping;
 
 /* ---- Norms ----------------------------------------------------------------------------------- */
 
-/* Returns what x contributes to a norm: norms of order INFINITY and -INFINITY are the largest and
- * the smallest absolute value, that of order 0 is the number of elements that are not 0, and others
- * are (sum |x|^order)^(1/order). */
-static double term(double x, double order)
+static double norm_in_units(const clipping *c, double order, double unit)
 {
-    if (order == 2)
-        return x * x;
-    if (order == 0)
-        return x != 0;
-    return order == 1 || isinf(order) ? fabs(x) : pow(fabs(x), order);
-}
-
-static double neutral(const clipping *c)
-{
-    return c->order == -(double)INFINITY ? (double)INFINITY : 0;
-}
-
-/* Adds the term x to the total; NaN stays. */
-static void fold(const clipping *c, double *total, double x)
-{
-    if (!isinf(c->order))
-        *total += x;
-    else if (!isnan(*total) && !(c->order > 0 ? x <= *total : x >= *total))
-        *total = x;
-}
-
-static double root(const clipping *c, double total)
-{
-    if (c->order == 2)
-        return sqrt(total);
-    return c->order == 0 || c->order == 1 || isinf(c->order) ? total : pow(total, 1 / c->order);
-}
-
-static void fold_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)
-{
-    const clipping *c = context;
-    const br_tensor *t = c->dense[item];
-    const br_kernels *kernels = br__kernels_of(t->dtype);
-    const void *values = br__element(t, from);
-    if (c->unit == 1 && (c->order == 2 || c->order == (double)INFINITY)) {
-        c->partial[piece] =
-            (c->order == 2 ? kernels->sum_squares : kernels->max_abs)(count, values);
-        return;
-    }
-    double total = neutral(c);
-    for (int64_t i = 0; i < count; i++) {
-        double x = br__get(t->dtype, br__element(t, from + i));
-        fold(c, &total, term(x / c->unit, c->order));
-    }
-    c->partial[piece] = total;
-}
-
-static double norm_of(const clipping *c, int64_t item)
-{
-    double total = neutral(c);
-    int64_t first = c->spans[item].start / BR_GRAIN;
-    int64_t last = first + (c->spans[item].numel + BR_GRAIN - 1) / BR_GRAIN;
-    for (int64_t i = first; i < last; i++)
-        fold(c, &total, c->partial[i]);
-    return root(c, total);
-}
-
-static double norm_in_units(clipping *c, double order, double unit)
-{
-    c->order = order;
-    c->unit = unit;
-    double total = c->n > 0 ? neutral(c) : 0;
-    br__for_each_span(c->n, c->spans, fold_piece, c);
+    const br_vector_norm norm = { order, unit };
+    if (!br__norms(c->op, c->n, c->dense, c->spans, norm, c->norms))
+        return NAN;
+    double total = c->n > 0 ? br__norm_neutral(order) : 0;
     for (int64_t i = 0; i < c->n; i++)
-        fold(c, &total, term(norm_of(c, i), c->order));
-    return root(c, total);
+        br__norm_fold(order, &total, br__norm_term(order, c->norms[i]));
+    return br__norm_root(order, total);
 }
 
 /* Returns the norm of the tensors' norms, 0 if there are none. If powers in double overflow or
  * underflow, as the squares of f64 numbers beyond 1e154 do, the largest element is the unit. */
-static double total_norm(clipping *c, bool error_if_nonfinite)
+static double total_norm(const clipping *c, double order, bool error_if_nonfinite)
 {
-    double order = c->order, norm = norm_in_units(c, order, 1);
+    double norm = norm_in_units(c, order, 1);
     if (order > 0 && !isinf(order) && (isinf(norm) || norm < 1e-150)) {
         double largest = norm_in_units(c, (double)INFINITY, 1);
         if (largest > 0 && !isinf(largest))
             norm = largest * norm_in_units(c, order, largest);
-        c->order = order;
     }
-    if (error_if_nonfinite && !isfinite(norm))
+    if (error_if_nonfinite && !isfinite(norm) && !br_failed())
         br_fail(BR_ERROR_ARGUMENT, c->op,
                 "the total norm of the gradients is %g (norm_type %g): a gradient is not finite; "
                 "pass false for error_if_nonfinite to scale by it anyway",
-                norm, c->order);
+                norm, order);
     return norm;
 }
 
 /* ---- Changing gradients ---------------------------------------------------------------------- */
 
-static void scale_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)
+/* Applies a kernel to all gradients (br__pointwise_each()). */
+static void change_all(const clipping *c, br_pointwise kernel, const double *scalar,
+                       const void *params)
 {
-    const clipping *c = context;
-    const br_tensor *t = c->dense[item];
-    char *values = br__element(t, from);
-    int64_t size = (int64_t)br_dtype_size(t->dtype);
-    _Alignas(double) char scale[sizeof(double)];
-    br__put(t->dtype, scale, c->scale);
-    (void)piece;
-    br__kernels_of(t->dtype)->pointwise[BR_POINTWISE(mul)](
-        count, (char *[]){ values, values, scale }, (int64_t[]){ size, size, 0 }, NULL);
-}
-
-static void clamp_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)
-{
-    const clipping *c = context;
-    const br_tensor *t = c->dense[item];
-    char *values = br__element(t, from);
-    int64_t size = (int64_t)br_dtype_size(t->dtype);
-    (void)piece;
-    br__kernels_of(t->dtype)->pointwise[BR_POINTWISE(clamp)](count, (char *[]){ values, values },
-                                                             (int64_t[]){ size, size }, c->limits);
-}
-
-static void change_all(clipping *c, br_piece_fn change)
-{
-    br__for_each_span(c->n, c->spans, change, c);
+    if (!br__pointwise_each(c->op, kernel, c->n, c->dense, c->spans, scalar, params))
+        return;
     for (int64_t i = 0; i < c->n; i++) {
         BR_TRAFFIC(c->dense[i], c->dense[i]);
         if (c->dense[i] != c->grads[i])
@@ -167,8 +75,7 @@ static bool add(clipping *c, br_tensor *grad)
     }
     BR_TRAFFIC(dense);
     c->grads[c->n] = grad;
-    c->dense[c->n] = dense;
-    c->spans[c->n++].numel = grad->numel;
+    c->dense[c->n++] = dense;
     return true;
 }
 
@@ -186,19 +93,8 @@ static bool reserve(clipping *c, size_t count)
     c->grads = br_calloc(count, sizeof(br_tensor *));
     c->dense = br_calloc(count, sizeof(br_tensor *));
     c->spans = br_calloc(count, sizeof *c->spans);
-    return c->grads && c->dense && c->spans;
-}
-
-/* Gives each tensor pieces of its own. */
-static bool lay_out(clipping *c)
-{
-    int64_t n_pieces = 0;
-    for (int64_t i = 0; i < c->n; i++) {
-        c->spans[i].start = n_pieces * BR_GRAIN;
-        n_pieces += (c->spans[i].numel + BR_GRAIN - 1) / BR_GRAIN;
-    }
-    c->partial = br_calloc((size_t)n_pieces, sizeof *c->partial);
-    return c->partial != NULL;
+    c->norms = br_calloc(count, sizeof *c->norms);
+    return c->grads && c->dense && c->spans && c->norms;
 }
 
 static bool set_up(clipping *c, const br_named_list *parameters)
@@ -213,7 +109,7 @@ static bool set_up(clipping *c, const br_named_list *parameters)
         if (grad && !add_gradient(c, grad))
             return false;
     }
-    return lay_out(c);
+    return true;
 }
 
 static void tear_down(clipping *c)
@@ -221,7 +117,7 @@ static void tear_down(clipping *c)
     br_free(c->grads);
     br_free(c->dense);
     br_free(c->spans);
-    br_free(c->partial);
+    br_free(c->norms);
 }
 
 static bool good_norm_type(const char *op, double norm_type)
@@ -245,7 +141,7 @@ double br_get_total_norm(int n, br_tensor *const *tensors, double norm_type,
                          bool error_if_nonfinite)
 {
     const char *op = "get_total_norm";
-    clipping c = { .op = op, .order = norm_type };
+    clipping c = { .op = op };
     if (n < 0)
         br_fail(BR_ERROR_ARGUMENT, op, "n is %d, must not be negative", n);
     if (!good_norm_type(op, norm_type) || (n > 0 && !br__required(op, "tensors", tensors)))
@@ -255,8 +151,8 @@ double br_get_total_norm(int n, br_tensor *const *tensors, double norm_type,
     bool ok = scope && reserve(&c, (size_t)n);
     for (int i = 0; ok && i < n; i++)
         ok = br__floating(op, "a tensor", tensors[i]) && add(&c, tensors[i]);
-    if (ok && lay_out(&c))
-        norm = total_norm(&c, error_if_nonfinite);
+    if (ok)
+        norm = total_norm(&c, norm_type, error_if_nonfinite);
     tear_down(&c);
     br_scope_end(scope);
     return br_failed() ? -1 : norm;
@@ -269,14 +165,14 @@ double br_clip_grad_norm_(const br_named_list *parameters, double max_norm, doub
     if (!good_arguments(parameters, max_norm, norm_type))
         return -1;
     BR_EVENT(br__thread.events->optimizer("clip_grad_norm_"));
-    clipping c = { .op = "clip_grad_norm_", .order = norm_type };
+    clipping c = { .op = "clip_grad_norm_" };
     double norm = -1;
     br_scope *scope = br_scope_begin();
     if (scope && set_up(&c, parameters)) {
-        norm = total_norm(&c, error_if_nonfinite);
-        c.scale = max_norm / (norm + 1e-6);
-        if (!br_failed() && !(c.scale >= 1))
-            change_all(&c, scale_piece);
+        norm = total_norm(&c, norm_type, error_if_nonfinite);
+        const double scale = max_norm / (norm + 1e-6);
+        if (!br_failed() && !(scale >= 1))
+            change_all(&c, BR_POINTWISE(mul), &scale, NULL);
     }
     tear_down(&c);
     br_scope_end(scope);
@@ -285,7 +181,8 @@ double br_clip_grad_norm_(const br_named_list *parameters, double max_norm, doub
 
 bool br_clip_grad_value_(const br_named_list *parameters, double clip_value)
 {
-    clipping c = { .op = "clip_grad_value_", .limits = { -clip_value, clip_value } };
+    clipping c = { .op = "clip_grad_value_" };
+    const double limits[] = { -clip_value, clip_value };
     if (!br__required(c.op, "parameters", parameters))
         return false;
     if (!(clip_value >= 0))
@@ -294,7 +191,7 @@ bool br_clip_grad_value_(const br_named_list *parameters, double clip_value)
     BR_EVENT(br__thread.events->optimizer("clip_grad_value_"));
     br_scope *scope = br_scope_begin();
     if (scope && set_up(&c, parameters))
-        change_all(&c, clamp_piece);
+        change_all(&c, BR_POINTWISE(clamp), NULL, limits);
     tear_down(&c);
     br_scope_end(scope);
     return !br_failed();

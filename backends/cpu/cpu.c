@@ -58,4 +58,6 @@ const br_backend br__cpu_backend = {
     .linear_cross_entropy = br__cpu_linear_cross_entropy,
     .has_update = br__cpu_has_update,
     .update = br__cpu_update,
+    .norms = br__cpu_norms,
+    .pointwise_each = br__cpu_pointwise_each,
 };

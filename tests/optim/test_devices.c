@@ -1,12 +1,12 @@
-/* tests/optim/test_step_devices.c - a step describes all its updates to the backends that have the
- * parameters. The second backend of these tests is a copy of the processor's, with a name and
- * entries of its own. */
+/* tests/optim/test_devices.c - steps and clipping describe their work on all tensors to the
+ * backends that have them. The second backend of these tests is a copy of the processor's, with a
+ * name and entries of its own. */
 #include "tensor/tensor_internal.h"
 #include "tests/memory.h"
 
 #include <brasa/optim.h>
 
-TestSuite(step_devices, .init = check_begin, .fini = check_end);
+TestSuite(optim_devices, .init = check_begin, .fini = check_end);
 
 static br_backend elsewhere;
 static int calls, updates;
@@ -111,7 +111,7 @@ static void check_kind(br_optim *(*make)(br_module *m))
     br_module_free(b);
 }
 
-Test(step_devices, each_backend_gets_its_updates_in_one_call)
+Test(optim_devices, each_backend_gets_its_updates_in_one_call)
 {
     check_kind(adamw);
     check_kind(sgd);
@@ -120,7 +120,7 @@ Test(step_devices, each_backend_gets_its_updates_in_one_call)
     check_kind(muon);
 }
 
-Test(step_devices, averages_are_updates_too)
+Test(optim_devices, averages_are_updates_too)
 {
     br_sequential *model = model_new();
     br_averaged_model *averaged = br_averaged_model_new(br_base(model), 0);
@@ -137,6 +137,65 @@ Test(step_devices, averages_are_updates_too)
     br_module_free(model);
 }
 
+/* ---- Clipping -------------------------------------------------------------------------------- */
+
+/* Moves the gradients of the layers 1 and 2 to the second backend, and returns a list of all. */
+static br_named_list *with_moved_gradients(br_sequential *s)
+{
+    set_gradients(s);
+    move(s, 0, 0);
+    br_named_list *list = br_parameters(br_base(s));
+    for (int i = 1; i <= 2; i++)
+        br_grad_of(list->items[i].tensor)->storage->backend = &elsewhere;
+    return list;
+}
+
+static void check_equal_gradients(const br_named_list *a, const br_named_list *b)
+{
+    for (int64_t i = 0; i < a->count; i++)
+        cr_assert(br_equal(br_grad_of(a->items[i].tensor), br_grad_of(b->items[i].tensor)), "%s",
+                  a->items[i].name);
+}
+
+Test(optim_devices, clipping_covers_all_backends)
+{
+    static const double orders[] = { 2, INFINITY, 1, -INFINITY, 0, 3 };
+    br_sequential *model = model_new();
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        br_scope *scope = br_scope_begin();
+        set_gradients(model);
+        br_named_list *one = br_parameters(br_base(model));
+        double expected = br_clip_grad_norm_(one, 0.001, orders[i], true);
+        br_tensor *clipped = br_clone(br_grad_of(one->items[2].tensor));
+        br_named_list *two = with_moved_gradients(model);
+        cr_assert_eq(br_clip_grad_norm_(two, 0.001, orders[i], true), expected);
+        cr_assert(br_equal(br_grad_of(two->items[2].tensor), clipped));
+        br_named_list_free(one);
+        br_named_list_free(two);
+        br_scope_end(scope);
+    }
+    br_module_free(model);
+}
+
+Test(optim_devices, clipping_without_an_entry_changes_nothing)
+{
+    br_sequential *model = model_new(), *other = model_new();
+    br_named_list *list = with_moved_gradients(model), *same = with_moved_gradients(other);
+    elsewhere.norms = NULL;
+    check_fails(br_clip_grad_norm_(list, 1, 2, false) >= 0,
+                "clip_grad_norm_: has no kernel on elsewhere");
+    elsewhere.norms = br__cpu_backend.norms;
+    elsewhere.pointwise_each = NULL;
+    check_fails(br_clip_grad_norm_(list, 1e-3, 2, false) >= 0,
+                "clip_grad_norm_: has no kernel on elsewhere");
+    check_fails(br_clip_grad_value_(list, 1e-3), "clip_grad_value_: has no kernel on elsewhere");
+    check_equal_gradients(list, same);
+    br_named_list_free(list);
+    br_named_list_free(same);
+    br_module_free(model);
+    br_module_free(other);
+}
+
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 static void set_to_zero(const br_optim_work *work, int64_t from, int64_t count)
@@ -144,7 +203,7 @@ static void set_to_zero(const br_optim_work *work, int64_t from, int64_t count)
     memset(br_data_f32(work->param) + from, 0, (size_t)count * sizeof(float));
 }
 
-Test(step_devices, a_function_over_elements_needs_the_host)
+Test(optim_devices, a_function_over_elements_needs_the_host)
 {
     static const br_sgd_options defaults = { br_sgd_default_fields };
     const br_optim_kind kind = { .name = "own", .defaults = &defaults, .update = set_to_zero };
@@ -160,7 +219,7 @@ Test(step_devices, a_function_over_elements_needs_the_host)
     br_module_free(same);
 }
 
-Test(step_devices, a_backend_without_updates_is_named)
+Test(optim_devices, a_backend_without_updates_is_named)
 {
     br_sequential *model = model_new(), *same = model_new();
     br_optim *optim = br_adam(br_base(model), NULL);
