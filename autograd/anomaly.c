@@ -5,12 +5,9 @@
  * them. An infinity that an operand already had (in a mask, for example) is not reported. A NaN is
  * always reported, since it is never intended. */
 #include "autograd/anomaly.h"
-#include "backends/cpu/pointwise/for_each.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { NANS = 1, INFINITIES = 2 };
 
 br_anomaly br_set_detect_anomaly(br_anomaly mode)
 {
@@ -25,52 +22,29 @@ br_anomaly br_set_detect_anomaly(br_anomaly mode)
 
 /* ---- Checking values ------------------------------------------------------------------------- */
 
-typedef struct finding {
-    br_dtype dtype;
-    atomic_uint bits;
-} finding;
-
-static void find(int64_t n, char *const *data, const int64_t *strides, const void *params)
-{
-    enum { PART = 256 };
-    finding *found = (finding *)(uintptr_t)params;
-    double part[PART];
-    unsigned nans = 0, infinities = 0;
-    for (int64_t k = 0; k < n; k += PART) {
-        const int64_t count = n - k < PART ? n - k : PART;
-        br__dtypes[found->dtype].load(part, count, data[0] + k * strides[0], strides[0]);
-        for (int64_t i = 0; i < count; i++) {
-            nans |= isnan(part[i]) != 0;
-            infinities |= isinf(part[i]) != 0;
-        }
-    }
-    if (nans | infinities)
-        atomic_fetch_or(&found->bits, (nans ? NANS : 0) | (infinities ? INFINITIES : 0));
-}
-
 unsigned br__anomaly_of(const br_tensor *t)
 {
     if (!t || !br_is_floating(t))
         return 0;
-    finding found = { .dtype = t->dtype };
-    br__for_each(1, &t, find, &found);
-    return atomic_load(&found.bits);
+    const br_backend *backend = BR_BACKEND("detect_anomaly", t, nonfinite);
+    BR_TRAFFIC(t);
+    return backend ? backend->nonfinite(t) : 0;
 }
 
 /* Returns the bits that the current mode checks for. */
 static unsigned detected_kinds(void)
 {
-    return br__tape.anomaly == BR_ANOMALY_NAN ? NANS : NANS | INFINITIES;
+    return br__tape.anomaly == BR_ANOMALY_NAN ? BR_HAS_NAN : BR_HAS_NAN | BR_HAS_INFINITY;
 }
 
-/* Formats the first anomaly of t as "nan at [0, 2]": the first NaN if `bits` has NANS, else the
- * first infinity. */
+/* Formats the first anomaly of t as "nan at [0, 2]": the first NaN if `bits` has BR_HAS_NAN, else
+ * the first infinity. */
 static const char *first_of(const br_tensor *t, unsigned bits, char *buffer, size_t size)
 {
     int64_t index[BR_MAX_DIMS] = { 0 };
     for (int64_t i = 0; i < t->numel; i++) {
         double x = br_at(t, t->ndim, index);
-        if (bits & NANS ? isnan(x) : isinf(x)) {
+        if (bits & BR_HAS_NAN ? isnan(x) : isinf(x)) {
             snprintf(buffer, size, "%s at %s",
                      isnan(x) ? "nan"
                      : x > 0  ? "inf"
@@ -88,7 +62,7 @@ static const char *first_of(const br_tensor *t, unsigned bits, char *buffer, siz
  * `before`. */
 static bool is_new(unsigned new_anomalies, unsigned before)
 {
-    return new_anomalies & NANS || (new_anomalies && !before);
+    return new_anomalies & BR_HAS_NAN || (new_anomalies && !before);
 }
 
 /* ---- Forward --------------------------------------------------------------------------------- */
@@ -113,12 +87,12 @@ bool br__anomaly_forward(const br_op *op, const br_tensor *output, int n_inputs,
     unsigned new_anomalies = br__anomaly_of(output) & detected_kinds(), before = 0;
     bool intended = from_scalar_argument(op);
     if (!new_anomalies || intended)
-        return true;
+        return !br_failed();
     int from = -1;
     for (int i = 0; i < n_inputs; i++) {
         unsigned has = inputs[i] == output ? 0 : br__anomaly_of(inputs[i]);
         before |= has;
-        from = from < 0 && has & NANS ? i : from;
+        from = from < 0 && has & BR_HAS_NAN ? i : from;
     }
     if (!is_new(new_anomalies, before))
         return true;
@@ -171,7 +145,7 @@ bool br__anomaly_backward(const br_node *node, br_tensor *const *dx)
         br_fail(BR_ERROR_ANOMALY, node->op->name,
                 "the gradient with respect to input %d %s has %s%s; forward ran %s", i,
                 br__shape(dx[i]), first_of(dx[i], new_anomalies, element, sizeof element),
-                before & NANS ? ", which the gradient of the result already had" : "",
+                before & BR_HAS_NAN ? ", which the gradient of the result already had" : "",
                 node->location ? node->location : "while anomaly detection was off");
     }
     return !br_failed();
@@ -182,7 +156,7 @@ bool br__anomaly_sum(const br_tensor *sum, unsigned parts)
     char element[128];
     unsigned new_anomalies = br__anomaly_of(sum) & detected_kinds();
     if (!new_anomalies || (new_anomalies & parts) == new_anomalies)
-        return true;
+        return !br_failed();
     br_fail(BR_ERROR_ANOMALY, "backward", "a sum of gradients %s has %s, and no summand has one",
             br__shape(sum), first_of(sum, new_anomalies, element, sizeof element));
     return false;

@@ -155,6 +155,10 @@ typedef struct br_backend {
      * scalar), with the scalar rounded to the tensor's dtype. The kernel has `params`. */
     void (*pointwise_each)(br_pointwise kernel, int64_t n, const br_tensor *const *tensors,
                            br_loop_span *spans, const double *scalar, const void *params);
+
+    /* Returns the kinds of values in a floating-point tensor that are not finite: BR_HAS_NAN,
+     * BR_HAS_INFINITY. */
+    unsigned (*nonfinite)(const br_tensor *x);
 } br_backend;
 
 /* The host's processor and memory. */

@@ -26,6 +26,9 @@ typedef struct br_reducer {
     br_tensor *values, *indices; /* outputs, or NULL; contiguous, with the kept dimensions only */
 } br_reducer;
 
+/* Kinds of values that are not finite, as bits. */
+enum { BR_HAS_NAN = 1, BR_HAS_INFINITY = 2 };
+
 /* ---- Scans ----------------------------------------------------------------------------------- */
 
 typedef struct br_scan_work {

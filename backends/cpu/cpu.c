@@ -60,4 +60,5 @@ const br_backend br__cpu_backend = {
     .update = br__cpu_update,
     .norms = br__cpu_norms,
     .pointwise_each = br__cpu_pointwise_each,
+    .nonfinite = br__cpu_nonfinite,
 };

@@ -1,6 +1,7 @@
 /* tests/autograd/test_anomaly.c - anomaly detection: the error names the operation and module that
  * produced the first NaN or infinity, in forward and backward; intended infinities are ignored. */
 #include "check/cases/op_cases.h"
+#include "tensor/tensor_internal.h"
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
@@ -50,6 +51,21 @@ Test(anomaly, in_place)
     br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
     br_tensor *x = values(1, (double[]){ 1e300 }, false);
     found(br_mul_scalar_(x, 1e300), "mul_scalar_: the result [1] has inf at [0]");
+    br_scope_end(scope);
+}
+
+/* The second backend, a copy of the processor's, has no entry that looks for NaN. */
+Test(anomaly, a_backend_without_the_check_is_an_error)
+{
+    br_scope *scope = br_scope_begin();
+    br_backend elsewhere = br__cpu_backend;
+    elsewhere.name = "elsewhere";
+    elsewhere.nonfinite = NULL;
+    br_set_detect_anomaly(BR_ANOMALY_NAN);
+    br_tensor *x = values(2, (double[]){ 1, 2 }, false);
+    x->storage->backend = &elsewhere;
+    found(br_mul_scalar_(x, 3), "detect_anomaly: has no kernel on elsewhere");
+    cr_assert_not_null(br_mul_scalar(x, 3)); /* the result is the processor's */
     br_scope_end(scope);
 }
 

@@ -9,5 +9,6 @@ void br__cpu_scan(const br_tensor *y, const br_tensor *x, const br_scan_work *wo
 bool br__cpu_sort(const char *op, const br_tensor *indices, const br_tensor *x,
                   const br_order *order);
 bool br__cpu_sort_rows(const char *op, const br_tensor *order, const br_tensor *rows);
+unsigned br__cpu_nonfinite(const br_tensor *x);
 
 #endif
