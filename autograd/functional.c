@@ -237,8 +237,14 @@ br_tensor *br_hvp(br_function f, void *context, int n, br_tensor *const *inputs,
 static br_tensor *unit(const br_tensor *t, int64_t k)
 {
     br_tensor *v = br_zeros_like(t);
-    if (v)
-        br__put(v->dtype, br__element(v, k), 1);
+    double one = 1;
+    if (v) {
+        const br_tensor number = br__host_number(BR_F64, &one);
+        br_tensor element = br__window(v);
+        br__window_move(&element, k);
+        br__window_reshape(&element, 0, NULL, NULL);
+        br__copy(&element, &number);
+    }
     return v;
 }
 

@@ -14,7 +14,8 @@ typedef struct check {
     const char *const *names; /* of the inputs, for messages; may be NULL */
     br_gradcheck_options options;
     br_rng_state rng; /* state at the start of every evaluation, so that f may use random numbers */
-    br_tensor *weights;
+    br_tensor *weights;  /* of the elements of f's result */
+    char *weight_values; /* their elements in the host's memory */
 } check;
 
 /* Returns the input's name, or "input 2" in `buffer`. */
@@ -47,15 +48,16 @@ static double random_number(uint64_t seed, int64_t i)
     return (double)((z ^ (z >> 31)) >> 11) * 0x1p-52 - 1;
 }
 
-/* Returns random weights of y's shape in [-1, 1]. */
-static br_tensor *random_weights(const br_tensor *y, uint64_t seed)
+/* Makes random weights in [-1, 1], of y's shape. Returns false with an error if memory runs out. */
+static bool make_weights(check *c, const br_tensor *y)
 {
-    br_tensor *w = br__new("gradcheck", y->ndim, y->sizes, y->dtype);
-    for (int64_t i = 0; w && i < w->numel; i++) {
-        double u = random_number(seed, i);
-        br__put(w->dtype, br__element(w, i), u);
-    }
-    return w;
+    const int64_t size = (int64_t)br__dtype_size(y->dtype);
+    c->weight_values = br_malloc((size_t)(y->numel * size));
+    for (int64_t i = 0; c->weight_values && i < y->numel; i++)
+        br__put(y->dtype, c->weight_values + i * size, random_number(c->options.seed, i));
+    if (c->weight_values)
+        c->weights = br_from_data(y->ndim, y->sizes, y->dtype, c->weight_values);
+    return c->weights != NULL;
 }
 
 /* Computes sum(f(inputs) * weights). Recording is on, since f may itself compute gradients. */
@@ -74,25 +76,22 @@ static double weighted_sum(const check *c)
     char *values = y ? br_malloc(bytes) : NULL;
     if (values && br_copy_out(y, values, bytes))
         for (size_t at = 0; at < bytes; at += size)
-            sum += br__get(y->dtype, values + at) * br__get(y->dtype, c->weights->data + at);
+            sum += br__get(y->dtype, values + at) * br__get(y->dtype, c->weight_values + at);
     br_free(values);
     br_scope_end(scope);
     return br_failed() ? NAN : sum;
 }
 
 /* Sets an element and returns its value after rounding to the dtype. */
-static double set_element(const br_tensor *t, char *p, double value)
+static double set_element(const br_tensor *x, const int64_t *index, double value)
 {
-    br__put(t->dtype, p, value);
-    return br__get(t->dtype, p);
-}
-
-static char *element_of(const br_tensor *x, const int64_t *index)
-{
-    char *p = x->data;
+    double rounded = br__rounded(x->dtype, value);
+    const br_tensor number = br__host_number(BR_F64, &rounded);
+    br_tensor element = br__window(x);
     for (int d = 0; d < x->ndim; d++)
-        p += index[d] * x->strides[d] * (int64_t)br_dtype_size(x->dtype);
-    return p;
+        br__window_slice(&element, d, index[d], 1, 1);
+    br__copy(&element, &number);
+    return rounded;
 }
 
 /* Moves `index` to the next element of x; after the last, it is all zeros again. */
@@ -113,13 +112,15 @@ typedef struct differences {
 } differences;
 
 /* Computes the central difference, and with `sides` the one-sided ones. Restores the element. */
-static differences differences_of(const check *c, const br_tensor *x, char *p, double eps,
-                                  bool sides)
+static differences differences_of(const check *c, const br_tensor *x, const int64_t *index,
+                                  double eps, bool sides)
 {
-    double value = br__get(x->dtype, p);
-    double above = set_element(x, p, value + eps), high = weighted_sum(c);
-    double below = set_element(x, p, value - eps), low = weighted_sum(c);
-    set_element(x, p, value);
+    if (br_failed()) /* the element is not known */
+        return (differences){ NAN, NAN, NAN };
+    double value = br_at(x, x->ndim, index);
+    double above = set_element(x, index, value + eps), high = weighted_sum(c);
+    double below = set_element(x, index, value - eps), low = weighted_sum(c);
+    set_element(x, index, value);
     differences d = { .central = (high - low) / (above - below) };
     if (sides) {
         double middle = weighted_sum(c);
@@ -132,14 +133,14 @@ static differences differences_of(const check *c, const br_tensor *x, char *p, d
 /* Writes a hint if the function, rather than its gradient, explains the mismatch: with a smaller
  * eps there is none, or the gradient lies between one-sided differences that disagree, as at a kink
  * like that of relu() at 0. */
-static const char *hint(const check *c, const br_tensor *x, char *p, double got, char *text,
-                        size_t size)
+static const char *hint(const check *c, const br_tensor *x, const int64_t *index, double got,
+                        char *text, size_t size)
 {
     double smaller = c->options.eps / 100;
-    differences d = differences_of(c, x, p, c->options.eps, true);
+    differences d = differences_of(c, x, index, c->options.eps, true);
     text[0] = '\0';
     if (!br__is_narrow(x->dtype) &&
-        is_close(c, got, differences_of(c, x, p, smaller, false).central))
+        is_close(c, got, differences_of(c, x, index, smaller, false).central))
         snprintf(text, size,
                  "; with eps = %.3g they agree, so the function may have a kink or be strongly "
                  "curved within %.3g of this element: use a smaller eps or another input",
@@ -163,15 +164,14 @@ static br_error severity(const check *c)
 static bool check_element(const check *c, int input, const br_tensor *grad, const int64_t *index)
 {
     const br_tensor *x = c->inputs[input];
-    char *p = element_of(x, index);
-    double want = differences_of(c, x, p, c->options.eps, false).central;
+    double want = differences_of(c, x, index, c->options.eps, false).central;
     if (br_failed())
         return false;
     double got = grad ? br_at(grad, x->ndim, index) : 0;
     if (is_close(c, got, want))
         return true;
     char text[LABEL], advice[320];
-    hint(c, x, p, got, advice, sizeof advice);
+    hint(c, x, index, got, advice, sizeof advice);
     br_fail(severity(c), "gradcheck",
             "%s, element %s: gradient %.10g and central difference %.10g differ by %.3g, but at "
             "most %.3g + %.3g * |central difference| is allowed%s",
@@ -202,7 +202,7 @@ static double move(const br_tensor *x, const br_tensor *grad, const double *valu
     int64_t index[BR_MAX_DIMS] = { 0 };
     double sum = 0;
     for (int64_t i = 0; i < x->numel; i++) {
-        double at = set_element(x, element_of(x, index), values[i] + eps * direction[i]);
+        double at = set_element(x, index, values[i] + eps * direction[i]);
         sum += grad ? (at - values[i]) * br_at(grad, x->ndim, index) : 0;
         step_index(x, index);
     }
@@ -217,7 +217,7 @@ static double choose_direction(const check *c, const br_tensor *x, double *value
     int64_t index[BR_MAX_DIMS] = { 0 };
     double squares = 0, sum = 0;
     for (int64_t i = 0; i < x->numel; i++) {
-        values[i] = br__get(x->dtype, element_of(x, index));
+        values[i] = br_at(x, x->ndim, index);
         direction[i] = random_number(~c->options.seed, i);
         squares += direction[i] * direction[i];
         sum += fabs(direction[i]);
@@ -297,12 +297,11 @@ static bool tape_gradients(check *c, br_tensor **grads, br_tensor **requested)
     br_tensor *y = evaluate(c);
     if (!y || !br__floating("gradcheck", "the function's result", y))
         return false;
-    c->weights = random_weights(y, c->options.seed);
     int n = 0;
     for (int i = 0; i < c->n_inputs; i++)
         if (br_requires_grad(c->inputs[i]))
             requested[n++] = c->inputs[i];
-    if (!c->weights || n == 0 || !br_requires_grad(y))
+    if (!make_weights(c, y) || n == 0 || !br_requires_grad(y))
         return !br_failed();
     if (!br_grad(1, &y, n, requested, grads,
                  BR_OPTIONS(br_grad, .gradients = &c->weights, .allow_unused = true)))
@@ -340,6 +339,7 @@ bool br__gradcheck(br_function f, void *context, int n_inputs, br_tensor *const 
             ok = c.options.fast_mode ? check_direction(&c, i, grads[i])
                                      : check_input(&c, i, grads[i]);
     br_scope_end(scope);
+    br_free(c.weight_values);
     br_free(grads);
     return ok && !br_failed();
 }

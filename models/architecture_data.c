@@ -97,12 +97,15 @@ static int64_t randint(int64_t high)
 /* Returns random samples [n, length], or NULL on error. */
 static br_tensor *random_samples(int64_t vocabulary_size, int64_t n, int64_t length)
 {
-    br_tensor *samples = br_empty(BR_SHAPE(n, length), BR_I64);
-    int64_t *ids = br_data_i64(samples);
-    for (int64_t i = 0; ids && i < n * length; i++)
+    int64_t *ids = br_calloc((size_t)n, (size_t)length * sizeof *ids);
+    if (!ids)
+        return NULL;
+    for (int64_t i = 0; i < n * length; i++)
         ids[i] = randint(vocabulary_size);
-    for (int64_t i = 0; ids && i < n; i++)
+    for (int64_t i = 0; i < n; i++)
         ids[i * length] = 1;
+    br_tensor *samples = br_from_i64(BR_SHAPE(n, length), ids);
+    br_free(ids);
     return samples;
 }
 

@@ -320,23 +320,51 @@ static bool good_request(const br_bert_corpus *corpus, const br_bert_config *con
     return !br_error_pending();
 }
 
-static bool make_tensors(br_bert_batch *batch, int64_t batch_size, const br_bert_config *config)
+/* The elements of a br_bert_batch. */
+typedef struct batch_values {
+    int64_t *input_ids, *segment_ids, *masked_tokens, *masked_pos, *is_next;
+} batch_values;
+
+/* Makes zeros. Returns false with an error if memory runs out; the caller frees the arrays. */
+static bool make_values(batch_values *v, int64_t batch_size, const br_bert_config *config)
 {
-    batch->input_ids = br_zeros(BR_SHAPE(batch_size, config->maxlen), BR_I64);
-    batch->segment_ids = br_zeros(BR_SHAPE(batch_size, config->maxlen), BR_I64);
-    batch->masked_tokens = br_zeros(BR_SHAPE(batch_size, config->max_pred), BR_I64);
-    batch->masked_pos = br_zeros(BR_SHAPE(batch_size, config->max_pred), BR_I64);
-    batch->is_next = br_zeros(BR_SHAPE(batch_size), BR_I64);
+    const size_t rows = (size_t)batch_size, ids = (size_t)config->maxlen * sizeof(int64_t);
+    const size_t masked = (size_t)config->max_pred * sizeof(int64_t);
+    v->input_ids = br_calloc(rows, ids);
+    v->segment_ids = br_calloc(rows, ids);
+    v->masked_tokens = br_calloc(rows, masked);
+    v->masked_pos = br_calloc(rows, masked);
+    v->is_next = br_calloc(rows, sizeof(int64_t));
     return !br_error_pending();
 }
 
-static row row_of(const br_bert_batch *batch, const br_bert_config *config, int64_t i)
+static void free_values(const batch_values *v)
+{
+    br_free(v->input_ids);
+    br_free(v->segment_ids);
+    br_free(v->masked_tokens);
+    br_free(v->masked_pos);
+    br_free(v->is_next);
+}
+
+static bool make_tensors(br_bert_batch *batch, const batch_values *v, int64_t batch_size,
+                         const br_bert_config *config)
+{
+    batch->input_ids = br_from_i64(BR_SHAPE(batch_size, config->maxlen), v->input_ids);
+    batch->segment_ids = br_from_i64(BR_SHAPE(batch_size, config->maxlen), v->segment_ids);
+    batch->masked_tokens = br_from_i64(BR_SHAPE(batch_size, config->max_pred), v->masked_tokens);
+    batch->masked_pos = br_from_i64(BR_SHAPE(batch_size, config->max_pred), v->masked_pos);
+    batch->is_next = br_from_i64(BR_SHAPE(batch_size), v->is_next);
+    return !br_error_pending();
+}
+
+static row row_of(const batch_values *v, const br_bert_config *config, int64_t i)
 {
     return (row){
-        br_data_i64(batch->input_ids) + i * config->maxlen,
-        br_data_i64(batch->segment_ids) + i * config->maxlen,
-        br_data_i64(batch->masked_tokens) + i * config->max_pred,
-        br_data_i64(batch->masked_pos) + i * config->max_pred,
+        v->input_ids + i * config->maxlen,
+        v->segment_ids + i * config->maxlen,
+        v->masked_tokens + i * config->max_pred,
+        v->masked_pos + i * config->max_pred,
     };
 }
 
@@ -352,11 +380,11 @@ static void clear_row(const row *r, const br_bert_config *config)
  * after its masks were generated, as in the notebook. */
 static void sample_pairs(const br_bert_corpus *corpus, const br_bert_config *config,
                          int64_t batch_size, br_python_random *random, int64_t *candidates,
-                         const br_bert_batch *batch)
+                         const batch_values *values)
 {
     int64_t half = batch_size / 2, positive = 0, negative = 0;
     while (positive != half || negative != half) {
-        row out = row_of(batch, config, positive + negative);
+        row out = row_of(values, config, positive + negative);
         int64_t a = br_python_random_randrange(random, corpus->n_sentences),
                 b = br_python_random_randrange(random, corpus->n_sentences);
         int64_t length = write_pair(corpus, a, b, &out);
@@ -366,7 +394,7 @@ static void sample_pairs(const br_bert_corpus *corpus, const br_bert_config *con
             clear_row(&out, config);
             continue;
         }
-        br_data_i64(batch->is_next)[positive + negative] = is_next;
+        values->is_next[positive + negative] = is_next;
         positive += is_next;
         negative += !is_next;
     }
@@ -378,9 +406,12 @@ bool br_bert_make_batch(const br_bert_corpus *corpus, const br_bert_config *conf
     if (!good_request(corpus, config, batch_size, random))
         return false;
     int64_t *candidates = br_calloc((size_t)config->maxlen, sizeof *candidates);
-    bool ok = candidates && make_tensors(batch, batch_size, config);
+    batch_values values = { 0 };
+    bool ok = candidates && make_values(&values, batch_size, config);
     if (ok)
-        sample_pairs(corpus, config, batch_size, random, candidates, batch);
+        sample_pairs(corpus, config, batch_size, random, candidates, &values);
+    ok = ok && make_tensors(batch, &values, batch_size, config);
+    free_values(&values);
     br_free(candidates);
     return ok;
 }

@@ -181,10 +181,13 @@ static int64_t bucket(int64_t distance, int64_t n, int64_t max_distance)
 static br_tensor *bucket_table(const br_t5_config *c, int64_t n)
 {
     int64_t most = c->relative_attention_max_distance;
-    br_tensor *table = br_empty(BR_SHAPE(most + 1), BR_I64);
-    int64_t *b = br_data_i64(table);
-    for (int64_t i = 0; b && i <= most; i++)
-        b[i] = bucket(i, n, most);
+    int64_t *buckets = br_calloc((size_t)most + 1, sizeof *buckets);
+    if (!buckets)
+        return NULL;
+    for (int64_t i = 0; i <= most; i++)
+        buckets[i] = bucket(i, n, most);
+    br_tensor *table = br_from_i64(BR_SHAPE(most + 1), buckets);
+    br_free(buckets);
     return table;
 }
 

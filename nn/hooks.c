@@ -1,9 +1,9 @@
 /* nn/hooks.c - hooks on a module's forward and backward.
  *
  * Backward hooks are run by two identity operations, one on the module's input and one on its
- * result. Both save the same tensor, whose memory holds the data of the call, so that the data is
- * freed with the graph. The call has a token of the module, since the module may be freed before
- * backward. */
+ * result. Both save the same tensor without elements, which owns the data of the call, so that the
+ * data is freed with the graph. The call has a token of the module, since the module may be freed
+ * before backward. */
 #include "nn/nn_internal.h"
 
 typedef enum hook_kind { PRE_FORWARD, FORWARD, PRE_BACKWARD, BACKWARD } hook_kind;
@@ -103,7 +103,7 @@ static void free_call(void *context)
     br_free(c);
 }
 
-/* Returns a tensor whose memory is a new call; the call is freed with the tensor. */
+/* Returns a tensor without elements that owns a new call: its storage frees the call. */
 static br_tensor *new_call(br_module_state *state)
 {
     call *c = br_calloc(1, sizeof *c);
@@ -111,7 +111,7 @@ static br_tensor *new_call(br_module_state *state)
     br_tensor *t = NULL;
     if (token) {
         c->token = token;
-        t = br_borrow(BR_SHAPE(sizeof *c / sizeof(int64_t)), BR_I64, c, free_call, c);
+        t = br_borrow(BR_SHAPE(0), BR_I64, c, free_call, c);
     }
     if (!t) {
         br__token_release(token);
@@ -120,10 +120,15 @@ static br_tensor *new_call(br_module_state *state)
     return t;
 }
 
+/* Returns the call that the tensor owns. */
+static call *call_in(const br_tensor *t)
+{
+    return t ? t->storage->context : NULL;
+}
+
 static call *call_of(br_node *node)
 {
-    br_tensor *t = br_saved(node, 0);
-    return t ? (call *)(void *)t->data : NULL;
+    return call_in(br_saved(node, 0));
 }
 
 static br_tensor *run_backward_hooks(br_module_state *state, br_tensor *grad_input,
@@ -201,7 +206,7 @@ bool br__run_forward_pre_hooks(br_module_state *state, br_tensor **input)
         return !br_failed();
     state->call = new_call(state);
     if (state->call && *input && br_requires_grad(*input)) {
-        ((call *)(void *)state->call->data)->has_input = true;
+        call_in(state->call)->has_input = true;
         *input = seen(&input_op, *input, state->call);
     }
     return !br_failed();

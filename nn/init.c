@@ -157,35 +157,49 @@ br_tensor *br_init_kaiming_normal_(br_tensor *t, double a)
 
 /* ---- Truncated normal values ----------------------------------------------------------------- */
 
-/* A normal distribution truncated to [low, high], and contiguous tensors in which values are
- * generated. */
+/* A normal distribution truncated to [low, high]. Candidates are generated as a tensor and accepted
+ * in the host's memory, in which the arrays have the tensor's dtype. */
 typedef struct truncated {
     double mean, std, low, high;
-    br_tensor *values, *candidates, *accept;
+    br_tensor *numbers; /* random numbers */
+    char *values, *candidates;
+    char *accept;  /* uniform numbers that decide about the candidates */
     bool *pending; /* elements that still need a value */
 } truncated;
 
-static double get(const br_tensor *t, int64_t i)
+/* Returns element i of an array. */
+static double get(const truncated *d, const char *array, int64_t i)
 {
-    return br__get(t->dtype, br__element(t, i));
+    return br__get(d->numbers->dtype, array + i * (int64_t)br__dtype_size(d->numbers->dtype));
 }
 
 /* Returns x rounded to the tensor's dtype. */
-static double rounded(const br_tensor *t, double x)
+static double rounded(const truncated *d, double x)
 {
-    return br__rounded(t->dtype, x);
+    return br__rounded(d->numbers->dtype, x);
+}
+
+static size_t bytes_of(const truncated *d)
+{
+    return (size_t)d->numbers->numel * br__dtype_size(d->numbers->dtype);
+}
+
+/* Copies the random numbers to an array. */
+static bool take_numbers(const truncated *d, char *array)
+{
+    return br_copy_out(d->numbers, array, bytes_of(d));
 }
 
 /* Gives each pending element its candidate. If the candidate is refused, the element stays pending.
  * Returns true if no element is pending any more. */
 static bool accept_candidates(const truncated *d, bool (*refused)(const truncated *d, int64_t i))
 {
-    size_t size = br_dtype_size(d->values->dtype);
+    size_t size = br__dtype_size(d->numbers->dtype);
     bool all = true;
-    for (int64_t i = 0; i < d->values->numel; i++) {
+    for (int64_t i = 0; i < d->numbers->numel; i++) {
         if (!d->pending[i])
             continue;
-        memcpy(d->values->data + (size_t)i * size, d->candidates->data + (size_t)i * size, size);
+        memcpy(d->values + (size_t)i * size, d->candidates + (size_t)i * size, size);
         d->pending[i] = refused(d, i);
         all &= !d->pending[i];
     }
@@ -194,39 +208,40 @@ static bool accept_candidates(const truncated *d, bool (*refused)(const truncate
 
 static bool is_outside(const truncated *d, int64_t i)
 {
-    double x = get(d->candidates, i);
-    return x < rounded(d->values, d->low) || x > rounded(d->values, d->high);
+    double x = get(d, d->candidates, i);
+    return x < rounded(d, d->low) || x > rounded(d, d->high);
 }
 
 /* Generates normal values for the pending elements. Used if much of the distribution lies in the
  * interval. */
 static bool sample_normal(const truncated *d)
 {
-    return !br__normal_(d->candidates, d->mean, d->std) || accept_candidates(d, is_outside);
+    return !br__normal_(d->numbers, d->mean, d->std) || !take_numbers(d, d->candidates) ||
+           accept_candidates(d, is_outside);
 }
 
 /* Returns the logarithm of the density at candidate i, relative to its maximum. Every step is
  * rounded as in PyTorch, since each acceptance affects all following random numbers. */
 static double log_density(const truncated *d, int64_t i)
 {
-    const br_tensor *t = d->values;
     double mode = fmax(d->low, fmin(d->mean, d->high));
     double peak = -0.5 * ((mode - d->mean) / d->std) * ((mode - d->mean) / d->std);
-    double x = rounded(t, get(d->candidates, i) - rounded(t, d->mean));
-    x = rounded(t, x / rounded(t, d->std));
-    return rounded(t, rounded(t, -0.5 * rounded(t, x * x)) - rounded(t, peak));
+    double x = rounded(d, get(d, d->candidates, i) - rounded(d, d->mean));
+    x = rounded(d, x / rounded(d, d->std));
+    return rounded(d, rounded(d, -0.5 * rounded(d, x * x)) - rounded(d, peak));
 }
 
 static bool is_above(const truncated *d, int64_t i)
 {
-    return rounded(d->accept, log(get(d->accept, i))) > log_density(d, i);
+    return rounded(d, log(get(d, d->accept, i))) > log_density(d, i);
 }
 
 /* Generates uniform values for the pending elements, and accepts them with a probability
  * proportional to the density. Used if little of the distribution lies in the interval. */
 static bool sample_uniform(const truncated *d)
 {
-    return !br__uniform_(d->candidates, d->low, d->high) || !br__uniform_(d->accept, 0, 1) ||
+    return !br__uniform_(d->numbers, d->low, d->high) || !take_numbers(d, d->candidates) ||
+           !br__uniform_(d->numbers, 0, 1) || !take_numbers(d, d->accept) ||
            accept_candidates(d, is_above);
 }
 
@@ -268,26 +283,45 @@ static bool good_truncation(const truncated *d, const br_tensor *t)
     return !br_failed();
 }
 
+/* Makes the arrays. Returns false with an error if memory runs out. */
+static bool make_arrays(truncated *d, const br_tensor *t)
+{
+    d->numbers = br_empty_like(t);
+    if (!d->numbers)
+        return false;
+    d->values = br_malloc(bytes_of(d));
+    d->candidates = br_malloc(bytes_of(d));
+    d->accept = br_malloc(bytes_of(d));
+    d->pending = br_malloc((size_t)t->numel);
+    if (d->pending)
+        memset(d->pending, true, (size_t)t->numel);
+    return !br_failed();
+}
+
+static void free_arrays(const truncated *d)
+{
+    br_free(d->values);
+    br_free(d->candidates);
+    br_free(d->accept);
+    br_free(d->pending);
+}
+
 br_tensor *br_init_trunc_normal_(br_tensor *t, double mean, double std, double low, double high)
 {
     truncated d = { .mean = mean, .std = std, .low = low, .high = high };
     if (!good_truncation(&d, t))
         return NULL;
     br_scope *scope = br_no_grad_begin();
-    d.values = br_empty_like(t);
-    d.candidates = br_empty_like(t);
-    d.accept = br_empty_like(t);
-    d.pending = br_malloc((size_t)t->numel);
-    if (!br_failed()) {
-        memset(d.pending, true, (size_t)t->numel);
+    if (make_arrays(&d, t)) {
         bool (*sample_candidates)(const truncated *d) =
             inside(&d) > 0.3 ? sample_normal : sample_uniform;
         while (!sample_candidates(&d))
             ;
     }
-    if (!br_failed() && br__before_change("init_trunc_normal_", "t", t, BR_INPUTS(t)))
-        br__copy(t, d.values);
-    br_free(d.pending);
+    br_tensor *values = br_failed() ? NULL : br_from_data(t->ndim, t->sizes, t->dtype, d.values);
+    if (values && br__before_change("init_trunc_normal_", "t", t, BR_INPUTS(t)))
+        br__copy(t, values);
+    free_arrays(&d);
     br_scope_end(scope);
     return br_failed() ? NULL : t;
 }

@@ -46,9 +46,10 @@ static bool has_dims(const char *op, const br_tensor *t, int min_dims, int max_d
 static void clear_rows(br_tensor *column, int64_t n)
 {
     br_scope *scope = br_scope_begin();
-    br_tensor *rows = column ? br_randperm(column->sizes[0]) : NULL;
-    for (int64_t i = 0; i < n && !br_failed(); i++)
-        br_zero_(br_select(column, 0, br_data_i64(rows)[i]));
+    br_tensor *permutation = column ? br_randperm(column->sizes[0]) : NULL;
+    const int64_t *rows = permutation ? br__host_i64(permutation) : NULL;
+    for (int64_t i = 0; rows && i < n && !br_failed(); i++)
+        br_zero_(br_select(column, 0, rows[i]));
     br_scope_end(scope);
 }
 
@@ -129,6 +130,20 @@ static void orthonormalize(int64_t rows, int64_t columns, double *a)
     }
 }
 
+/* Returns an f64 matrix with the rows orthonormalized, computed in the host's memory. */
+static br_tensor *orthonormal(const br_tensor *matrix)
+{
+    size_t bytes = (size_t)matrix->numel * sizeof(double);
+    double *rows = br_malloc(bytes);
+    br_tensor *result = NULL;
+    if (rows && br_copy_out(matrix, rows, bytes)) {
+        orthonormalize(matrix->sizes[0], matrix->sizes[1], rows);
+        result = br_from_f64(2, matrix->sizes, rows);
+    }
+    br_free(rows);
+    return result;
+}
+
 br_tensor *br_init_orthogonal_(br_tensor *t, double gain)
 {
     if (!has_dims("init_orthogonal_", t, 2, BR_MAX_DIMS) || t->numel == 0)
@@ -138,9 +153,8 @@ br_tensor *br_init_orthogonal_(br_tensor *t, double gain)
     br_tensor *random = br_randn(BR_SHAPE(rows, columns), t->dtype);
     bool tall = rows >= columns;
     br_tensor *work = br_to(tall ? br_t(random) : random, BR_F64);
-    work = br_clone(br_contiguous(work));
+    work = work ? orthonormal(work) : NULL;
     if (work) {
-        orthonormalize(work->sizes[0], work->sizes[1], br_data_f64(work));
         br_mul_scalar_(work, gain);
         work = br_contiguous(tall ? br_t(work) : work);
         br_copy_(t, br_reshape(work, t->ndim, t->sizes));

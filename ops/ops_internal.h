@@ -3,7 +3,6 @@
 #ifndef BR_OPS_INTERNAL_H
 #define BR_OPS_INTERNAL_H
 
-#include "backends/cpu/kernels.h"
 #include "tensor/tensor_internal.h"
 
 #include <brasa/ops.h>
@@ -69,12 +68,6 @@ bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, c
 br_tensor *br__logistic(br_tensor *x);
 /* Fails and returns false if the kernel is an integer division and b contains 0. */
 bool br__check_divisor(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b);
-
-/* ---- Values that an operation needs to know -------------------------------------------------- */
-
-/* Returns the elements of t, which is i64, in row-major order in the host's memory, or NULL with an
- * error. They are valid until the innermost scope ends. */
-const int64_t *br__host_i64(br_tensor *t);
 
 /* ---- Composed operations --------------------------------------------------------------------- */
 

@@ -63,7 +63,7 @@ static void from_tensor(const br_optim_option *option, const br_tensor *t, void 
     if (option->dtype == BR_I64 && option->size == sizeof number)
         memcpy(field, &number, sizeof number);
     else
-        memcpy(field, t->data, option->size);
+        br_copy_out(t, field, option->size);
 }
 
 static bool fits(const br_optim_option *option, const br_tensor *t)

@@ -12,7 +12,7 @@ typedef struct field {
     br_dtype dtype;
     int ndim;
     int64_t n;
-    void *data;
+    void *values;
 } field;
 
 enum { MAX_FIELDS = 3 + BR_SCHEDULER_VALUES };
@@ -69,7 +69,7 @@ static br_named_list *walk_over(walk *w, const br_scheduler *s)
 
 static bool add_field(walk *w, const field *f)
 {
-    br_tensor *t = br_from_data(f->ndim, &f->n, f->dtype, f->data);
+    br_tensor *t = br_from_data(f->ndim, &f->n, f->dtype, f->values);
     return t && br__named_list_add(w->result, w->name.data, t);
 }
 
@@ -121,9 +121,9 @@ br_named_list *br__scheduler_match(const br_scheduler *s, const br_named_list *s
 static void copy_field(const field *f, const br_tensor *t)
 {
     if (f->dtype == BR_I64)
-        *(int64_t *)f->data = br_item_i64(t);
+        *(int64_t *)f->values = br_item_i64(t);
     for (int64_t i = 0; br__is_floating(f->dtype) && i < f->n; i++)
-        ((double *)f->data)[i] = br_at(t, f->ndim, &i);
+        ((double *)f->values)[i] = br_at(t, f->ndim, &i);
 }
 
 /* Restores the fields and returns the first item that it did not use. */

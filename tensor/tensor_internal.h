@@ -5,6 +5,7 @@
 #include "backends/backend.h"
 #include "tensor/errors.h"
 #include "tensor/events.h"
+#include "tensor/host.h"
 #include "tensor/memory.h"
 #include "tensor/parallel.h"
 #include "tensor/storage.h"

@@ -12,6 +12,11 @@ br_tensor br__window(const br_tensor *t);
 void br__window_reshape(br_tensor *window, int ndim, const int64_t *sizes, const int64_t *strides);
 /* Narrows a window to `length` elements of a dimension from `start` on, `step` apart. */
 void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length, int64_t step);
+/* Moves a window by a number of elements, counted in memory. */
+static inline void br__window_move(br_tensor *window, int64_t elements)
+{
+    window->data += elements * (int64_t)br__dtype_size(window->dtype);
+}
 /* Returns true if elements share memory, as in an expanded or unfolded tensor. */
 bool br__shares_elements(const br_tensor *t);
 /* Sets all elements of a window to a value of one element and the same dtype. Elements may share

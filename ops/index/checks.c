@@ -12,12 +12,6 @@ static int64_t first_outside(const int64_t *index, int64_t n, int64_t size)
     return -1;
 }
 
-const int64_t *br__host_i64(br_tensor *t)
-{
-    br_tensor *dense = br_contiguous(t);
-    return dense ? br_data_i64(dense) : NULL;
-}
-
 const char *br__position(const br_tensor *t, int64_t i)
 {
     int64_t position[BR_MAX_DIMS];
@@ -54,8 +48,10 @@ br_tensor *br__wrap_index(const char *op, br_tensor *index, int64_t size)
                            values[i], br__position(index, i), -size, size - 1);
         negative = negative || values[i] < 0;
     }
-    br_tensor *wrapped = negative ? br__new_like(op, index, BR_I64) : br_contiguous(index);
-    int64_t *out = negative && wrapped ? br_data_i64(wrapped) : NULL;
+    if (!negative)
+        return br_contiguous(index);
+    int64_t *out;
+    br_tensor *wrapped = br__new_host_i64(op, index->ndim, index->sizes, &out);
     for (int64_t i = 0; out && i < index->numel; i++)
         out[i] = values[i] + (values[i] < 0 ? size : 0);
     return wrapped;

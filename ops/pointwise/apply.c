@@ -43,11 +43,7 @@ bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_
 {
     if (BR_ANOMALY)
         br__tape.nonfinite_op = isfinite(value) ? NULL : op;
-    memset(s, 0, sizeof *s);
-    s->tensor.dtype = dtype;
-    s->tensor.numel = 1;
-    s->tensor.contiguous = true;
-    s->tensor.data = (char *)&s->value;
+    s->tensor = br__host_number(dtype, &s->value);
     br__put(dtype, &s->value, value);
     if (br__represents(dtype, value))
         return true;

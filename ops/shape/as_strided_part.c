@@ -10,7 +10,7 @@
 static br_tensor window_of(const br_tensor *x, const br_part *part)
 {
     br_tensor w = br__window(x);
-    w.data += part->offset * (int64_t)br_dtype_size(x->dtype);
+    br__window_move(&w, part->offset);
     br__window_reshape(&w, part->ndim, part->sizes, part->strides);
     return w;
 }

@@ -155,11 +155,13 @@ static br_tensor *triangle_indices(const char *op, int64_t rows, int64_t columns
     /* Rows without elements are skipped, as there may be very many of them. */
     wide first_row = !upper && offset < 0 ? -(wide)offset : 0;
     wide end_row = upper && (wide)columns - offset < rows ? (wide)columns - offset : rows;
-    br_tensor *y = br__new(op, BR_SHAPE(2, n), BR_I64);
-    if (y)
-        BR_TRAFFIC(y);
-    int64_t *row = y ? br_data_i64(y) : NULL, *column = row ? row + n : NULL;
-    for (int64_t i = (int64_t)first_row; y && n > 0 && i < end_row; i++) {
+    int64_t *row;
+    br_tensor *y = br__new_host_i64(op, BR_SHAPE(2, n), &row);
+    if (!y)
+        return NULL;
+    BR_TRAFFIC(y);
+    int64_t *column = row + n;
+    for (int64_t i = (int64_t)first_row; n > 0 && i < end_row; i++) {
         int64_t first, end;
         columns_of(i, columns, offset, upper, &first, &end);
         for (int64_t j = first; j < end; j++) {

@@ -232,9 +232,9 @@ static br_tensor *repeated_indices(const char *op, br_tensor *repeats, int64_t l
 {
     repeats = br_contiguous(br_expand(repeats, BR_SHAPE(length)));
     int64_t n = repeats ? sum_counts(op, repeats) : -1;
-    br_tensor *index = n < 0 ? NULL : br__new(op, BR_SHAPE(n), BR_I64);
-    const int64_t *count = index ? br__host_i64(repeats) : NULL;
-    int64_t *out = index ? br_data_i64(index) : NULL;
+    const int64_t *count = n < 0 ? NULL : br__host_i64(repeats);
+    int64_t *out = NULL;
+    br_tensor *index = count ? br__new_host_i64(op, BR_SHAPE(n), &out) : NULL;
     for (int64_t i = 0; out && i < repeats->numel; i++)
         for (int64_t k = 0; k < count[i]; k++)
             *out++ = i;

@@ -1,4 +1,5 @@
 /* Tests of br_gradcheck(): the fast mode, hints at kinks, and mismatches that are only warnings. */
+#include "tensor/tensor_internal.h"
 #include "tests/support.h"
 
 #include <brasa/autograd.h>
@@ -127,5 +128,53 @@ Test(gradcheck, the_generator_is_left_alone)
     cr_assert(br_gradgradcheck(product, NULL, 1, &x, NULL), "%s", br_error_message());
     br_get_rng_state(&after);
     cr_assert_eq(memcmp(&before, &after, sizeof before), 0);
+    br_scope_end(scope);
+}
+
+/* ---- Elements of the input ------------------------------------------------------------------- */
+
+/* relu(), but fails when the countdown reaches 0. */
+static br_tensor *relu_or_failure(br_tensor *const *inputs, int n, void *countdown)
+{
+    (void)n;
+    if (--*(int *)countdown == 0)
+        return br_raise(BR_ERROR_STATE, "the countdown has ended"), NULL;
+    return br_relu(inputs[0]);
+}
+
+/* The element at the kink is compared, then moved again by two steps to explain the mismatch. */
+Test(gradcheck, a_failure_at_any_call_restores_the_input)
+{
+    for (int calls = 1; calls <= 9; calls++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x = input(0), *before = br_clone(br_detach(x));
+        int countdown = calls;
+        cr_assert_not(br_gradcheck(relu_or_failure, &countdown, 1, &x, NULL));
+        br_clear_error();
+        cr_assert(br_equal(br_detach(x), before), "call %d", calls);
+        br_scope_end(scope);
+    }
+}
+
+static int copies;
+
+static void count_copy(const br_tensor *dst, const br_tensor *src)
+{
+    copies++;
+    br__cpu_backend.copy(dst, src);
+}
+
+Test(gradcheck, the_backend_changes_the_elements)
+{
+    br_scope *scope = br_scope_begin();
+    br_backend elsewhere = br__cpu_backend;
+    elsewhere.copy = count_copy;
+    br_tensor *x = input(0.5);
+    int calls = 0;
+    copies = 0;
+    x->storage->backend = &elsewhere;
+    cr_assert(br_gradcheck(cube, &calls, 1, &x, NULL), "%s", br_error_message());
+    cr_assert_eq(copies, 3 * 12); /* up, down and back */
+    x->storage->backend = &br__cpu_backend;
     br_scope_end(scope);
 }

@@ -307,7 +307,7 @@ Test(architecture, bad_datasets_are_refused)
     check_fails(br_architecture_random_dataset_new(2, 1, -1, 2, false), "num_samples is -1");
     check_fails(br_architecture_random_dataset_new(2, 1, 1, 1, false), "sample_length is 1");
     check_fails(br_architecture_random_dataset_new(2, INT32_MAX, INT32_MAX, INT32_MAX, false),
-                "empty");
+                "size overflow");
 }
 
 Test(architecture, errors_name_the_module)

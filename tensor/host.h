@@ -1,0 +1,21 @@
+/* tensor/host.h - elements in the host's memory, for operations that must know or choose them. */
+#ifndef BR_TENSOR_HOST_H
+#define BR_TENSOR_HOST_H
+
+#include "tensor/storage.h"
+
+/* Returns the elements of t, which is i64, in row-major order in the host's memory, or NULL with an
+ * error. They are valid until the innermost scope ends. */
+const int64_t *br__host_i64(const br_tensor *t);
+/* Returns a new i64 tensor in the host's memory. Its elements, contiguous and not initialized, are
+ * returned in *elements for the caller to set. Returns NULL with an error and sets *elements to
+ * NULL if memory runs out. */
+br_tensor *br__new_host_i64(const char *op, int ndim, const int64_t *sizes, int64_t **elements);
+/* Returns a header of the number that `number` points to, as an operand of a backend: it has no
+ * storage. `number` must outlive it. */
+static inline br_tensor br__host_number(br_dtype dtype, void *number)
+{
+    return (br_tensor){ .dtype = dtype, .contiguous = true, .numel = 1, .data = number };
+}
+
+#endif
