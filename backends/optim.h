@@ -69,7 +69,8 @@ typedef struct br_host_args {
 
 enum { BR_UPDATE_STATES = 3 };
 
-/* The update of one parameter. All tensors have the parameter's shape and dtype. */
+/* The update of one parameter; brasa/optim.h declares the name. All tensors have the parameter's
+ * shape and dtype. */
 typedef struct br_update {
     br_update_rule rule;
     const br_tensor *param, *grad;

@@ -25,19 +25,19 @@ static br_tensor *make_sum(br_tensor *param, const void *options)
 static bool describe(br_optim_work *work, br_update *update)
 {
     const br_adagrad_options *o = work->options;
-    double before = (double)br_item_i64(work->state[STEP]);
+    double before = (double)*br__host_counter(work->state[STEP]);
     update->rule = BR_UPDATE_ADAGRAD;
     update->args.adagrad = (br_adagrad_args){ .lr = o->lr / (1 + before * o->lr_decay),
                                               .eps = o->eps,
                                               .weight_decay = o->weight_decay,
                                               .maximize = o->maximize };
     update->state[0] = work->state[SUM];
-    return !br_failed();
+    return true;
 }
 
 static void finish(br_optim_work *work)
 {
-    br__count_step(work->state[STEP]);
+    ++*br__host_counter(work->state[STEP]);
 }
 
 static const br_adagrad_options defaults = { br_adagrad_default_fields };

@@ -47,7 +47,7 @@ static br_tensor *make_max_of_adamw(br_tensor *param, const void *options)
 static bool describe(br_optim_work *work, br_update *update, double lr, br_adam_args args)
 {
     br_tensor *const *state = work->state;
-    double t = (double)br_item_i64(state[STEP]) + 1;
+    double t = (double)*br__host_counter(state[STEP]) + 1;
     args.step_size = lr / (1 - pow(args.beta1, t));
     args.bias_correction2_sqrt = sqrt(1 - pow(args.beta2, t));
     update->rule = BR_UPDATE_ADAM;
@@ -55,7 +55,7 @@ static bool describe(br_optim_work *work, br_update *update, double lr, br_adam_
     update->state[0] = state[EXP_AVG];
     update->state[1] = state[EXP_AVG_SQ];
     update->state[2] = args.amsgrad ? state[MAX_EXP_AVG_SQ] : NULL;
-    return !br_failed();
+    return true;
 }
 
 static bool describe_adam(br_optim_work *work, br_update *update)
@@ -85,7 +85,7 @@ static bool describe_adamw(br_optim_work *work, br_update *update)
 
 static void finish(br_optim_work *work)
 {
-    br__count_step(work->state[STEP]);
+    ++*br__host_counter(work->state[STEP]);
 }
 
 static const br_adam_options adam_defaults = { br_adam_default_fields };

@@ -8,8 +8,8 @@ static const char op[] = "averaged_model";
 struct br_averaged_model {
     br_named_list *params;   /* references to the model's parameters */
     br_named_list *averages; /* under the same names, contiguous */
-    br_tensor *n_averaged;
-    br_update *updates; /* of each average; the gradient is its parameter */
+    br_tensor *n_averaged;   /* stays in the host's memory */
+    br_update *updates;      /* of each average; the gradient is its parameter */
     br_loop_span *spans;
     double decay;
 };
@@ -117,8 +117,7 @@ bool br_averaged_model_update(br_averaged_model *self)
     br_scope *scope = usable(self) ? br_no_grad_begin() : NULL;
     bool ok = scope && prepare(self);
     if (ok) {
-        br__count_step(self->n_averaged);
-        int64_t n = br_item_i64(self->n_averaged);
+        int64_t n = ++*br__host_counter(self->n_averaged);
         if (n == 1)
             begin_averages(self);
         else

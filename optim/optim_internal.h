@@ -73,9 +73,6 @@ void br__slot_drop(br_slot *slot, const bool *fresh);
 /* Returns true if the group's options need state i. */
 bool br__slot_needs(const br_optim *optim, const br_slot *slot, int i);
 void br__slot_clear(br_slot *slot);
-/* Adds 1 to a counter that br_optim_counter() created. */
-void br__count_step(br_tensor *counter);
-
 /* ---- Options in state dicts (optim/group_state.c) -------------------------------------------- */
 
 /* Adds the options of all groups to a state dict, which holds its tensors. */

@@ -4,7 +4,6 @@
  * It can fail, and changes no parameter, unless a kind's `step` does so in place. The second half
  * updates all parameters and cannot fail: the backend makes all updates in one call, or the new
  * values that a kind's `step` computed are copied. */
-#include "ops/ops_internal.h"
 #include "optim/optim_internal.h"
 
 static br_tensor *dense_copy(const br_tensor *t)
@@ -28,14 +27,6 @@ br_tensor *br_optim_counter(br_tensor *param, const void *options)
     (void)param;
     (void)options;
     return br_zeros(BR_SCALAR, BR_I64);
-}
-
-void br__count_step(br_tensor *counter)
-{
-    br_scalar_operand one;
-    br__scalar_operand("optim_step", 1, BR_I64, &one);
-    const br_tensor *const operands[] = { counter, counter, &one.tensor };
-    br__backend_of(counter)->pointwise(BR_POINTWISE(add), 3, operands, NULL);
 }
 
 static br_tensor *make_state(const br_optim *optim, const br_slot *slot, int i)

@@ -11,6 +11,11 @@ const int64_t *br__host_i64(const br_tensor *t);
  * returned in *elements for the caller to set. Returns NULL with an error and sets *elements to
  * NULL if memory runs out. */
 br_tensor *br__new_host_i64(const char *op, int ndim, const int64_t *sizes, int64_t **elements);
+/* Returns the element of an i64 scalar that stays in the host's memory, such as a counter. */
+static inline int64_t *br__host_counter(const br_tensor *t)
+{
+    return (int64_t *)(void *)t->data;
+}
 /* Returns a header of the number that `number` points to, as an operand of a backend: it has no
  * storage. `number` must outlive it. */
 static inline br_tensor br__host_number(br_dtype dtype, void *number)

@@ -151,7 +151,8 @@ typedef struct br_optim_state {
     br_tensor *(*make)(br_tensor *param, const void *options);
 } br_optim_state;
 
-/* Returns an i64 scalar 0. Use this function as `make` for a step counter. */
+/* Returns an i64 scalar 0, which stays in the host's memory. Use this function as `make` for a step
+ * counter. */
 BR_API br_tensor *br_optim_counter(br_tensor *param, const void *options);
 
 /* A field of the options that state dicts hold, so that a loaded optimizer has the saved value. */

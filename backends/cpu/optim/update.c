@@ -4,14 +4,20 @@
 #include "backends/cpu/optim/optim_internal.h"
 #include "backends/cpu/optim/spans.h"
 
-/* Updates elements from .. from + count - 1. */
+static void *element_at(const br_tensor *t, int64_t offset)
+{
+    return t ? t->data + offset : NULL;
+}
+
+/* Updates elements from .. from + count - 1. All tensors have the parameter's dtype. */
 static void update_part(const br_update *u, int64_t from, int64_t count)
 {
     const br_kernels *kernels = br__kernels_of(u->param->dtype);
-    void *param = br__element(u->param, from), *state[BR_UPDATE_STATES];
-    const void *grad = br__element(u->grad, from);
+    const int64_t offset = from * (int64_t)br__dtype_size(u->param->dtype);
+    void *param = element_at(u->param, offset), *state[BR_UPDATE_STATES];
+    const void *grad = element_at(u->grad, offset);
     for (int i = 0; i < BR_UPDATE_STATES; i++)
-        state[i] = br__element(u->state[i], from);
+        state[i] = element_at(u->state[i], offset);
     switch (u->rule) {
     case BR_UPDATE_SGD:
         kernels->sgd(count, param, grad, state[0], &u->args.sgd);
