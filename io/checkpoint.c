@@ -414,7 +414,8 @@ static bool prepare(restoration *r, br_safetensors *file, const br_checkpoint *c
         (c->rng && !(has_part(file, "rng") && read_rng(file, &r->rng))))
         return false;
     if (c->model && !(has_part(file, "model") && (r->model = read_part(file, IN_MODEL)) &&
-                      (r->loading = br__loading_begin(c->model, r->model, file->path, true, NULL))))
+                      (r->loading = br__loading_begin(c->model, r->model, file->path,
+                                                      (br__load_mode){ .strict = true }, NULL))))
         return false;
     if (c->scheduler &&
         !(has_part(file, "scheduler") && (r->scheduler = read_part(file, IN_SCHEDULER)) &&

@@ -74,36 +74,19 @@ bool br_model_save(const char *path, br_module *model, int64_t n_metadata,
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* Adds to the source each name of the module that it lacks, if the source has another name of the
- * same tensor. */
-static bool add_ties(br_named_list *source, const br_named_list *own)
-{
-    for (int64_t i = 0; i < own->count; i++) {
-        br_tensor *there = br_named_list_get(source, own->items[i].name);
-        for (int64_t k = 0; k < own->count && !there; k++)
-            if (own->items[k].tensor == own->items[i].tensor)
-                there = br_named_list_get(source, own->items[k].name);
-        if (there && !br_named_list_get(source, own->items[i].name) &&
-            !br__named_list_add(source, own->items[i].name, there))
-            return false;
-    }
-    return true;
-}
-
 bool br_model_load(const char *path, br_module *model, bool strict, br_load_report *report)
 {
     if (report)
         *report = (br_load_report){ 0 };
-    br_named_list *own = br_failed() ? NULL : br_state_dict(model);
-    br_safetensors *file = own ? br_safetensors_open(path, NULL) : NULL;
+    bool usable = !br_failed() && br_module_is_usable("state_dict", model);
+    br_safetensors *file = usable ? br_safetensors_open(path, NULL) : NULL;
     br_named_list *source = file ? br_safetensors_all(file) : NULL;
-    bool ok = source && add_ties(source, own);
-    br_loading *loading = ok ? br__loading_begin(model, source, path, strict, report) : NULL;
+    br__load_mode mode = { .strict = strict, .ties = true };
+    br_loading *loading = source ? br__loading_begin(model, source, path, mode, report) : NULL;
     if (loading)
         br__loading_apply(loading);
     br__loading_end(loading);
     br_named_list_free(source);
     br_safetensors_close(file);
-    br_named_list_free(own);
     return loading != NULL;
 }

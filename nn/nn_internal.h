@@ -130,8 +130,12 @@ br_named_list *br__collect(const char *op, br_module *module, int what);
  * `source` does not fit the module. `source` must live until br__loading_end(). `path` names the
  * file that `source` was read from in that error; NULL: none. */
 typedef struct br_loading br_loading;
+typedef struct br__load_mode {
+    bool strict; /* the source and the module must have the same tensors */
+    bool ties;   /* the source has a tied tensor under one of its names or several */
+} br__load_mode;
 br_loading *br__loading_begin(br_module *module, const br_named_list *source, const char *path,
-                              bool strict, br_load_report *report);
+                              br__load_mode mode, br_load_report *report);
 /* Copies the tensors. Cannot fail. */
 void br__loading_apply(const br_loading *loading);
 void br__loading_end(br_loading *loading);

@@ -1,71 +1,63 @@
 /* nn/state_dict.c - loading a state dict: first compares everything, then copies. */
+#include "nn/match.h"
 #include "nn/nn_internal.h"
 
 struct br_loading {
     br_named_list *own;
     const br_named_list *source;
-    int64_t *matches; /* for each own tensor, its index in source, or -1 */
-    bool *used;       /* source tensors that have a counterpart */
-    br__text missing, unexpected, mismatched;
+    br__match match;
+    bool *fits; /* for each own tensor: it has a counterpart of its shape and dtype */
+    br__names missing, unexpected, mismatched;
     br_load_report report;
 };
 
-static bool add_name(br__text *text, const char *name)
+static const br_tensor *source_of(const br_loading *l, int64_t i)
 {
-    return br__text_add(text, "%s%s", text->length > 0 ? ", " : "", name);
+    int64_t k = l->match.source_of[i];
+    return k < 0 ? NULL : l->source->items[k].tensor;
 }
 
-static bool add_mismatch(br__text *text, const char *name, const br_tensor *own,
-                         const br_tensor *source)
+static bool add_mismatch(br_loading *l, int64_t i)
 {
-    return add_name(text, name) &&
-           br__text_add(text, " (module %s %s, source %s %s)", br__shape(own),
+    const br_tensor *own = l->own->items[i].tensor, *source = source_of(l, i);
+    return br__names_add(&l->mismatched, l->own->items[i].name) &&
+           br__text_add(&l->mismatched.text, " (module %s %s, source %s %s)", br__shape(own),
                         br_dtype_name(own->dtype), br__shape(source), br_dtype_name(source->dtype));
+}
+
+/* Finds the own tensor of the same name. */
+static bool find_own(void *context, const br__match *m, int64_t k, int64_t *own)
+{
+    const br_loading *l = context;
+    *own = br__match_find(m, l->source->items[k].name);
+    return true;
 }
 
 /* Sorts the names of both sides into matched, missing, unexpected and mismatched. */
 static bool compare(br_loading *l)
 {
-    int64_t next = 0;
     for (int64_t i = 0; i < l->own->count; i++) {
-        const br_named_tensor *own = &l->own->items[i];
-        int64_t k = br__named_list_find(l->source, own->name, next);
-        l->matches[i] = -1;
-        if (k < 0) {
-            l->report.missing++;
-            if (!add_name(&l->missing, own->name))
-                return false;
-            continue;
-        }
-        next = k + 1;
-        l->used[k] = true;
-        const br_tensor *t = l->source->items[k].tensor;
-        if (br__same_shape(own->tensor, t) && own->tensor->dtype == t->dtype) {
-            l->report.matched++;
-            l->matches[i] = k;
-            continue;
-        }
-        l->report.mismatched++;
-        if (!add_mismatch(&l->mismatched, own->name, own->tensor, t))
+        const br_tensor *own = l->own->items[i].tensor, *t = source_of(l, i);
+        l->fits[i] = t && br__same_shape(own, t) && own->dtype == t->dtype;
+        l->report.matched += l->fits[i];
+        if (!l->fits[i] &&
+            !(t ? add_mismatch(l, i) : br__names_add(&l->missing, l->own->items[i].name)))
             return false;
     }
-    for (int64_t k = 0; k < l->source->count; k++) {
-        if (l->used[k])
-            continue;
-        l->report.unexpected++;
-        if (!add_name(&l->unexpected, l->source->items[k].name))
+    for (int64_t k = 0; k < l->source->count; k++)
+        if (!br__match_uses(&l->match, k) &&
+            !br__names_add(&l->unexpected, l->source->items[k].name))
             return false;
-    }
     return true;
 }
 
 void br__loading_apply(const br_loading *l)
 {
     for (int64_t i = 0; i < l->own->count; i++) {
-        if (l->matches[i] < 0)
+        if (!l->fits[i])
             continue;
         br_tensor *own = l->own->items[i].tensor;
-        br__copy(own, l->source->items[l->matches[i]].tensor);
+        br__copy(own, source_of(l, i));
         br__changed_by(own, "load_state_dict");
     }
 }
@@ -93,16 +85,18 @@ static void refuse(const br_load_report *r, const char *path)
     br_free(message.data);
 }
 
-static bool find_matches(br_loading *l, const char *path, bool strict)
+static bool find_matches(br_loading *l, const char *path, br__load_mode mode)
 {
-    l->matches = br_malloc((size_t)l->own->count * sizeof *l->matches);
-    l->used = br_calloc((size_t)l->source->count, sizeof *l->used);
-    bool ok = l->matches && l->used && compare(l);
+    l->fits = br_calloc((size_t)l->own->count, sizeof *l->fits);
+    bool ok = l->fits && br__match_begin(&l->match, l->own, l->source->count, find_own, l);
+    if (ok && mode.ties)
+        br__match_share_ties(&l->match);
+    ok = ok && compare(l);
     br_load_report *r = &l->report;
-    r->missing_names = br__text_take(&l->missing);
-    r->unexpected_names = br__text_take(&l->unexpected);
-    r->mismatched_names = br__text_take(&l->mismatched);
-    if (ok && strict && r->missing + r->unexpected + r->mismatched > 0)
+    br__names_take(&l->missing, &r->missing, &r->missing_names);
+    br__names_take(&l->unexpected, &r->unexpected, &r->unexpected_names);
+    br__names_take(&l->mismatched, &r->mismatched, &r->mismatched_names);
+    if (ok && mode.strict && r->missing + r->unexpected + r->mismatched > 0)
         refuse(r, path);
     return ok && !br_failed();
 }
@@ -119,7 +113,7 @@ static bool good_source(const br_named_list *source)
 }
 
 br_loading *br__loading_begin(br_module *module, const br_named_list *source, const char *path,
-                              bool strict, br_load_report *report)
+                              br__load_mode mode, br_load_report *report)
 {
     if (report)
         *report = (br_load_report){ 0 };
@@ -130,7 +124,7 @@ br_loading *br__loading_begin(br_module *module, const br_named_list *source, co
         return NULL;
     l->source = source;
     l->own = br__collect("load_state_dict", module, BR_COLLECT_BUFFERS | BR_COLLECT_ALIASES);
-    bool ok = l->own && find_matches(l, path, strict);
+    bool ok = l->own && find_matches(l, path, mode);
     if (report) {
         *report = l->report;
         l->report = (br_load_report){ 0 };
@@ -145,8 +139,8 @@ void br__loading_end(br_loading *l)
 {
     if (!l)
         return;
-    br_free(l->matches);
-    br_free(l->used);
+    br__match_end(&l->match);
+    br_free(l->fits);
     br_named_list_free(l->own);
     br_load_report_clear(&l->report);
     br_free(l);
@@ -155,7 +149,8 @@ void br__loading_end(br_loading *l)
 bool br_load_state_dict(br_module *module, const br_named_list *source, bool strict,
                         br_load_report *report)
 {
-    br_loading *l = br__loading_begin(module, source, NULL, strict, report);
+    br_loading *l =
+        br__loading_begin(module, source, NULL, (br__load_mode){ .strict = strict }, report);
     if (l)
         br__loading_apply(l);
     br__loading_end(l);

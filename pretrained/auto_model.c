@@ -3,6 +3,7 @@
  *
  * All keys are matched and checked before the first weight is set. Setting a weight swaps the
  * tensor's memory with the file's and keeps its identity, so that fields and ties stay valid. */
+#include "nn/match.h"
 #include "nn/nn_internal.h"
 #include "pretrained/auto_config_internal.h"
 #include "pretrained/auto_model_internal.h"
@@ -19,13 +20,6 @@ static const char op[] = "auto_model";
 
 /* ---- The state of a loading ------------------------------------------------------------------ */
 
-/* A weight of the model under one of its names. */
-typedef struct place {
-    const char *name;
-    br_tensor *own;
-    const br_weight_key *key; /* the key that it is loaded from, or NULL */
-} place;
-
 typedef struct loading {
     const char *dir;
     const br_auto_config *config;
@@ -33,41 +27,29 @@ typedef struct loading {
     br_module *module;
     br_weight_files files;
     br_named_list *own;
-    place *places; /* sorted by name */
+    br__match match; /* of the keys of the files with the names of `own` */
     bool allow_missing_keys;
-    br__text converted, renamed, missing, unexpected, ignored, untied, unknown, absent;
-    br_auto_model_report report;
+    int64_t n_matched; /* number of keys that are loaded */
+    br__names converted, renamed, missing, unexpected, ignored, untied, unknown, absent;
 } loading;
 
-static bool add_name(br__text *text, int64_t *count, const char *name)
+static const br_weight_key *key_at(const loading *l, int64_t k)
 {
-    return br__text_add(text, "%s%s", (*count)++ > 0 ? ", " : "", name);
+    return k < 0 ? NULL : &l->files.keys[k];
 }
 
-static int by_name(const void *a, const void *b)
+/* Returns the key that name i of the module is loaded from, or NULL. */
+static const br_weight_key *key_of(const loading *l, int64_t i)
 {
-    return strcmp(((const place *)a)->name, ((const place *)b)->name);
+    return key_at(l, l->match.source_of[i]);
 }
 
-static bool list_places(loading *l)
+static const char *name_of(const loading *l, int64_t i)
 {
-    l->own = br_state_dict(l->module);
-    l->places = l->own ? br_calloc((size_t)l->own->count, sizeof *l->places) : NULL;
-    if (!l->places)
-        return false;
-    for (int64_t i = 0; i < l->own->count; i++)
-        l->places[i] = (place){ l->own->items[i].name, l->own->items[i].tensor, NULL };
-    qsort(l->places, (size_t)l->own->count, sizeof *l->places, by_name);
-    return true;
+    return l->own->items[i].name;
 }
 
 /* ---- Names ----------------------------------------------------------------------------------- */
-
-static place *find_place(const loading *l, const char *name)
-{
-    place requested = { .name = name };
-    return bsearch(&requested, l->places, (size_t)l->own->count, sizeof requested, by_name);
-}
 
 static bool begins_with(const char *text, const char *start)
 {
@@ -92,25 +74,31 @@ static char *modern_name(const char *name)
     return n >= 0 ? br_format("%.*s.bias", n, name) : br_strdup(name);
 }
 
-/* Finds the place for a key by its name or by a name that it can be renamed to. *found is NULL if
- * there is none. Returns false if allocation fails. */
-static bool place_of(const loading *l, const char *key, place **found)
+/* Finds the model's name for a key: the key itself or a name that it can be renamed to. *own is -1
+ * if there is none. Returns false if allocation fails. */
+static bool find_name(const loading *l, const br__match *m, const char *key, int64_t *own)
 {
     const char *prefix = l->family->prefix;
     char *name = modern_name(key);
     if (!name)
         return false;
-    *found = find_place(l, key);
-    if (!*found)
-        *found = find_place(l, name);
-    if (!*found && begins_with(name, prefix))
-        *found = find_place(l, name + strlen(prefix));
-    char *longer = *found ? NULL : br_format("%s%s", prefix, name);
+    *own = br__match_find(m, key);
+    if (*own < 0)
+        *own = br__match_find(m, name);
+    if (*own < 0 && begins_with(name, prefix))
+        *own = br__match_find(m, name + strlen(prefix));
+    char *longer = *own < 0 ? br_format("%s%s", prefix, name) : NULL;
     if (longer)
-        *found = find_place(l, longer);
+        *own = br__match_find(m, longer);
     br_free(longer);
     br_free(name);
     return !br_failed();
+}
+
+static bool find_key(void *context, const br__match *m, int64_t k, int64_t *own)
+{
+    const loading *l = context;
+    return find_name(l, m, l->files.keys[k].name, own);
 }
 
 static bool is_ignored(const br_model_family *family, const char *key)
@@ -160,58 +148,59 @@ static bool fits(const br_safetensors *file, int64_t index, const br_tensor *own
     return same;
 }
 
-/* Checks that the dtype and shape of a key's tensor match the place. */
-static bool check_fit(const loading *l, const br_weight_key *key, const place *p)
+/* Checks that the dtype and shape of a key's tensor match name i of the model. */
+static bool check_fit(const loading *l, const br_weight_key *key, int64_t i)
 {
+    const br_tensor *own = l->own->items[i].tensor;
     const br_safetensors *file = l->files.shards[key->shard].file;
-    if (fits(file, key->index, p->own))
+    if (fits(file, key->index, own))
         return true;
     char *found = describe(file, key->index);
     if (found)
         br_fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is %s, must be F32, F16, BF16 or F64 %s",
-                br__weight_path(&l->files, key), br_printable(key->name), found, br__shape(p->own));
+                br__weight_path(&l->files, key), br_printable(key->name), found, br__shape(own));
     br_free(found);
     return false;
 }
 
-static bool match_key(loading *l, const br_weight_key *key, place *p)
+/* Checks and reports a key that belongs to name i of the model. */
+static bool use_key(loading *l, const br_weight_key *key, int64_t i)
 {
-    if (p->key) {
+    const br_weight_key *first = key_of(l, i);
+    if (first != key) {
         br_fail(BR_ERROR_FORMAT, op, "%s: keys \"%s\" and \"%s\" both match the model's %s",
-                br__weight_path(&l->files, key), br_printable(p->key->name),
-                br_printable(key->name), p->name);
+                br__weight_path(&l->files, key), br_printable(first->name), br_printable(key->name),
+                name_of(l, i));
         return false;
     }
-    if (!check_fit(l, key, p))
+    if (!check_fit(l, key, i))
         return false;
-    p->key = key;
-    l->report.matched++;
+    l->n_matched++;
     const char *dtype = converted_dtype(l->files.shards[key->shard].file, key->index);
-    if (dtype && !(add_name(&l->converted, &l->report.converted, key->name) &&
-                   br__text_add(&l->converted, " from %s", dtype)))
+    if (dtype && !(br__names_add(&l->converted, key->name) &&
+                   br__text_add(&l->converted.text, " from %s", dtype)))
         return false;
-    if (strcmp(key->name, p->name) == 0)
+    if (strcmp(key->name, name_of(l, i)) == 0)
         return true;
-    return add_name(&l->renamed, &l->report.renamed, key->name) &&
-           br__text_add(&l->renamed, " as %s", p->name);
+    return br__names_add(&l->renamed, key->name) &&
+           br__text_add(&l->renamed.text, " as %s", name_of(l, i));
 }
 
 static bool match_keys(loading *l)
 {
-    for (int64_t i = 0; i < l->files.n_keys; i++) {
-        const br_weight_key *key = &l->files.keys[i];
-        place *p = NULL;
-        bool ok = place_of(l, key->name, &p);
-        if (ok && p)
-            ok = match_key(l, key, p);
-        else if (ok && is_ignored(l->family, key->name))
-            ok = add_name(&l->ignored, &l->report.ignored, key->name);
-        else if (ok)
-            ok = add_name(&l->unexpected, &l->report.unexpected, key->name);
+    if (!br__match_begin(&l->match, l->own, l->files.n_keys, find_key, l))
+        return false;
+    for (int64_t k = 0; k < l->files.n_keys; k++) {
+        const br_weight_key *key = &l->files.keys[k];
+        int64_t i = l->match.own_of[k];
+        bool ok =
+            i >= 0 ? use_key(l, key, i)
+                   : br__names_add(is_ignored(l->family, key->name) ? &l->ignored : &l->unexpected,
+                                   key->name);
         if (!ok)
             return false;
     }
-    if (l->report.matched > 0)
+    if (l->n_matched > 0)
         return true;
     br__fail_file(BR_ERROR_FORMAT, op, l->files.shards[0].path,
                   "none of its %" PRId64 " keys belongs to a %s", l->files.n_keys,
@@ -248,29 +237,31 @@ static br_tensor *untie(br_module *module, const char *path, const char *name,
     return own;
 }
 
-static bool untie_place(loading *l, br_named_tensor *item, place *p, const place *source)
+/* Gives name i a tensor of its own, which `source` was tied to. */
+static bool untie_name(loading *l, int64_t i, int64_t source)
 {
-    char *path = br_strdup(p->name), *dot = path ? strrchr(path, '.') : NULL;
+    br_named_tensor *item = &l->own->items[i];
+    char *path = br_strdup(item->name), *dot = path ? strrchr(path, '.') : NULL;
     if (dot)
         *dot = '\0';
-    br_tensor *own = dot ? untie(l->module, path, dot + 1, p->own) : NULL;
+    br_tensor *own = dot ? untie(l->module, path, dot + 1, item->tensor) : NULL;
     br_free(path);
     if (!own)
         return false;
-    item->tensor = p->own = own;
+    item->tensor = own;
     if (!br_auto_config_bool(l->config, "tie_word_embeddings"))
         return !br_failed();
-    return add_name(&l->untied, &l->report.untied, p->name) &&
-           br__text_add(&l->untied, " unlike %s", source->name);
+    return br__names_add(&l->untied, item->name) &&
+           br__text_add(&l->untied.text, " unlike %s", name_of(l, source));
 }
 
-/* Ignores a place's key, whose values equal those that the weight gets from another key. */
-static bool drop_copy(loading *l, place *p, const place *source)
+/* Ignores the key of name i, whose values equal those that the weight gets from another key. */
+static bool drop_copy(loading *l, int64_t i, int64_t source)
 {
-    l->report.matched--;
-    bool ok = add_name(&l->ignored, &l->report.ignored, p->key->name) &&
-              br__text_add(&l->ignored, " equal to %s", source->key->name);
-    p->key = NULL;
+    l->n_matched--;
+    bool ok = br__names_add(&l->ignored, key_of(l, i)->name) &&
+              br__text_add(&l->ignored.text, " equal to %s", key_of(l, source)->name);
+    l->match.source_of[i] = -1;
     return ok;
 }
 
@@ -293,30 +284,17 @@ static bool same_values(const loading *l, const br_weight_key *a, const br_weigh
 static bool settle_ties(loading *l)
 {
     for (int64_t i = 0; i < l->own->count; i++) {
-        br_named_tensor *item = &l->own->items[i];
-        place *p = find_place(l, item->name), *source = NULL;
-        for (int64_t k = 0; p->key && k < i && !(source && source->key); k++)
-            if (l->own->items[k].tensor == item->tensor)
-                source = find_place(l, l->own->items[k].name);
-        if (!source || !source->key)
+        int64_t source = key_of(l, i) ? br__match_tie(&l->match, i) : -1;
+        if (source < 0)
             continue;
-        bool same = same_values(l, source->key, p->key);
-        if (br_failed() || !(same ? drop_copy(l, p, source) : untie_place(l, item, p, source)))
+        bool same = same_values(l, key_of(l, source), key_of(l, i));
+        if (br_failed() || !(same ? drop_copy(l, i, source) : untie_name(l, i, source)))
             return false;
     }
     return true;
 }
 
 /* ---- Setting the weights --------------------------------------------------------------------- */
-
-/* Returns the key for a weight, under any of its names, or NULL. */
-static const br_weight_key *key_for(const loading *l, const br_tensor *own)
-{
-    for (int64_t i = 0; i < l->own->count; i++)
-        if (l->places[i].own == own && l->places[i].key)
-            return l->places[i].key;
-    return NULL;
-}
 
 static bool assign_key(loading *l, br_tensor *own, const br_weight_key *key)
 {
@@ -342,8 +320,9 @@ static bool may_be_new(const loading *l, const char *name)
 static const br_absent_key *absent_key_for(const loading *l, const br_tensor *own)
 {
     for (int64_t i = 0; i < l->files.n_absent; i++) {
-        place *p;
-        if (place_of(l, l->files.absent[i].name, &p) && p && p->own == own)
+        int64_t name;
+        if (find_name(l, &l->match, l->files.absent[i].name, &name) && name >= 0 &&
+            l->own->items[name].tensor == own)
             return &l->files.absent[i];
     }
     return NULL;
@@ -352,8 +331,7 @@ static const br_absent_key *absent_key_for(const loading *l, const br_tensor *ow
 static bool init_missing(loading *l, const char *name, br_tensor *own)
 {
     if (may_be_new(l, name))
-        return add_name(&l->missing, &l->report.missing, name) &&
-               l->family->init(l->config, name, own);
+        return br__names_add(&l->missing, name) && l->family->init(l->config, name, own);
     const br_weight_files *files = &l->files;
     const br_absent_key *absent = absent_key_for(l, own);
     if (!br_failed())
@@ -373,7 +351,7 @@ static bool assign_weights(loading *l)
     bool ok = list != NULL;
     for (int64_t i = 0; ok && i < list->count; i++) {
         br_tensor *own = list->items[i].tensor;
-        const br_weight_key *key = key_for(l, own);
+        const br_weight_key *key = key_at(l, br__match_source(&l->match, own));
         ok = key ? assign_key(l, own, key) : init_missing(l, list->items[i].name, own);
     }
     br_named_list_free(list);
@@ -385,7 +363,7 @@ static bool assign_weights(loading *l)
 static bool add_unknown(void *of, const char *key)
 {
     loading *l = of;
-    return add_name(&l->unknown, &l->report.unknown, key);
+    return br__names_add(&l->unknown, key);
 }
 
 /* ---- The index ------------------------------------------------------------------------------- */
@@ -396,8 +374,8 @@ static bool list_absent(loading *l)
     size_t before = strlen(l->dir) + 1;
     for (int64_t i = 0; i < l->files.n_absent; i++) {
         const br_absent_key *key = &l->files.absent[i];
-        if (!add_name(&l->absent, &l->report.absent, key->name) ||
-            !br__text_add(&l->absent, " in %s", l->files.shards[key->shard].path + before))
+        if (!br__names_add(&l->absent, key->name) ||
+            !br__text_add(&l->absent.text, " in %s", l->files.shards[key->shard].path + before))
             return false;
     }
     return true;
@@ -407,18 +385,19 @@ static bool list_absent(loading *l)
 
 static void move_report(loading *l, br_auto_model_report *report)
 {
-    l->report.converted_names = br__text_take(&l->converted);
-    l->report.renamed_names = br__text_take(&l->renamed);
-    l->report.missing_names = br__text_take(&l->missing);
-    l->report.unexpected_names = br__text_take(&l->unexpected);
-    l->report.ignored_names = br__text_take(&l->ignored);
-    l->report.untied_names = br__text_take(&l->untied);
-    l->report.unknown_names = br__text_take(&l->unknown);
-    l->report.absent_names = br__text_take(&l->absent);
+    br_auto_model_report r = { .matched = l->n_matched };
+    br__names_take(&l->converted, &r.converted, &r.converted_names);
+    br__names_take(&l->renamed, &r.renamed, &r.renamed_names);
+    br__names_take(&l->missing, &r.missing, &r.missing_names);
+    br__names_take(&l->unexpected, &r.unexpected, &r.unexpected_names);
+    br__names_take(&l->ignored, &r.ignored, &r.ignored_names);
+    br__names_take(&l->untied, &r.untied, &r.untied_names);
+    br__names_take(&l->unknown, &r.unknown, &r.unknown_names);
+    br__names_take(&l->absent, &r.absent, &r.absent_names);
     if (report)
-        *report = l->report;
+        *report = r;
     else
-        br_auto_model_report_clear(&l->report);
+        br_auto_model_report_clear(&r);
 }
 
 static void *load(const char *dir, const br_auto_config *config,
@@ -434,12 +413,12 @@ static void *load(const char *dir, const br_auto_config *config,
                                                               "the weight files have");
     l.module = plausible ? br__make_model(class, config) : NULL;
     if (!br_failed() && br__config_each_unknown(config, add_unknown, &l) && list_absent(&l) &&
-        list_places(&l) && match_keys(&l) && settle_ties(&l))
+        (l.own = br_state_dict(l.module)) && match_keys(&l) && settle_ties(&l))
         assign_weights(&l);
     move_report(&l, report);
     br__weight_files_close(&l.files);
+    br__match_end(&l.match);
     br_named_list_free(l.own);
-    br_free(l.places);
     if (!br_failed())
         br_eval(l.module);
     if (!br_failed())
