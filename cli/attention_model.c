@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NEW_TOKENS = 64 }; /* maximum number of tokens that a T5 generates */
+enum { MAX_NEW_TOKENS = 64 }; /* maximum number of tokens that a decoder generates */
 
 /* The model and its inputs. */
 typedef struct subject {
     const char *dir;
     br_tokenizer *tokenizer;
-    void *model;
+    const br_model_class *class;
+    br_module *model;
     br_token_batch batch;
     br_tensor *decoder_ids; /* NULL unless the model is an encoder-decoder */
 } subject;
@@ -36,12 +37,15 @@ static bool read_texts(subject *s, int n, char **texts)
 /* Returns the decoder's input: the start token and the greedy output without its last token. */
 static br_tensor *write_likeliest(const subject *s)
 {
-    br_t5 *model = s->model;
-    br_t5_source source = { model, br_t5_encode(model, s->batch.ids, NULL), NULL };
-    br_language_model lm = br_t5_language_model(&source);
+    const br_encoder_decoder *parts = s->class->encoder_decoder;
+    br_model_source source = {
+        .model = s->model,
+        .memory = parts->encode(s->model, &(br_token_batch){ .ids = s->batch.ids }),
+    };
+    br_language_model lm = s->class->language_model(&source);
     br_generate_options o = *BR_OPTIONS(br_generate, .max_new_tokens = MAX_NEW_TOKENS);
     br_tensor *ids =
-        pretrained_ends(s->dir, &o) ? br_generate(&lm, br_t5_start(model, 1), &o) : NULL;
+        pretrained_ends(s->dir, &o) ? br_generate(&lm, parts->start(s->model, 1), &o) : NULL;
     free((int64_t *)o.eos_token_ids);
     return br_narrow(ids, 1, 0, br_size(ids, 1) - 1);
 }
@@ -54,37 +58,31 @@ static bool read_source(subject *s, int n, char **texts)
     br_tensor *ids = n > 1 ? cli_encode(s->tokenizer, texts[1]) : NULL;
     if (n > 1 && !check_ids(s, ids))
         return false;
-    s->decoder_ids = n > 1 ? br_t5_shift_right(s->model, ids) : write_likeliest(s);
+    s->decoder_ids =
+        n > 1 ? s->class->encoder_decoder->shift_right(s->model, ids) : write_likeliest(s);
     return !br_failed();
 }
 
-static void run_bert(const subject *s)
+/* Runs the model without a mask: one text has no padding. */
+static void run(const subject *s)
 {
-    br_hf_bert_forward(s->model, s->batch.ids,
-                       BR_OPTIONS(br_hf_bert, .token_type_ids = s->batch.type_ids));
+    br_model_input input = { .batch = s->batch, .decoder_ids = s->decoder_ids };
+    input.batch.attention_mask = NULL;
+    s->class->forward(s->model, &input);
 }
 
-static void run_gpt2(const subject *s)
+/* An encoder-decoder writes its output itself if there is only one text. */
+static bool can_show(const br_model_class *class)
 {
-    br_gpt2_forward(s->model, s->batch.ids, NULL);
+    return class->shows_attention && class->forward &&
+           (!class->encoder_decoder || class->language_model);
 }
 
-static void run_t5(const subject *s)
+/* Returns true if tokens represent bytes, which are decoded before they are shown. */
+static bool has_bytes(const br_tokenizer *tokenizer)
 {
-    br_t5_decode(s->model, s->decoder_ids, br_t5_encode(s->model, s->batch.ids, NULL), NULL);
+    return strcmp(br_tokenizer_model(tokenizer), "BPE") == 0;
 }
-
-static const struct family {
-    model_family base;
-    bool (*read)(subject *s, int n, char **texts);
-    void (*run)(const subject *s);
-    bool byte_level; /* tokens represent bytes and are decoded before they are shown */
-} families[] = {
-    { { "bert", "BertModel" }, read_texts, run_bert, false },
-    { { "gpt2", "GPT2Model" }, read_texts, run_gpt2, true },
-    { { "t5", "T5ForConditionalGeneration" }, read_source, run_t5, false },
-};
-enum { N_FAMILIES = sizeof families / sizeof *families };
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
@@ -128,8 +126,9 @@ static bool read_tokens(tokens *t, const br_tokenizer *tokenizer, br_tensor *ids
 }
 
 /* Creates the attention with its tokens and, for a pair, the position of the second text. */
-static br_attention *attention_of(const subject *s, bool byte_level)
+static br_attention *attention_of(const subject *s)
 {
+    bool byte_level = has_bytes(s->tokenizer);
     tokens t = { 0 }, decoder = { 0 };
     br_attention *attention = NULL;
     if (read_tokens(&t, s->tokenizer, s->batch.ids, byte_level) &&
@@ -149,16 +148,15 @@ static br_attention *attention_of(const subject *s, bool byte_level)
 
 br_attention *attention_of_model(const char *dir, bool cased, int n, char **texts)
 {
-    const struct family *f =
-        pretrained_family(dir, families, N_FAMILIES, sizeof *families, "attention");
-    subject s = { .dir = dir, .tokenizer = f ? cli_open_tokenizer(dir, cased) : NULL };
+    subject s = { .dir = dir, .class = pretrained_class(dir, can_show, "attention") };
+    s.tokenizer = s.class ? cli_open_tokenizer(dir, cased) : NULL;
     if (s.tokenizer)
-        s.model = pretrained_load(dir, f->base.class_name, s.tokenizer, NULL);
-    br_attention *attention =
-        s.model && f->read(&s, n, texts) ? attention_of(&s, f->byte_level) : NULL;
+        s.model = pretrained_load(dir, s.class->name, s.tokenizer, NULL);
+    bool ok = s.model && (s.class->encoder_decoder ? read_source : read_texts)(&s, n, texts);
+    br_attention *attention = ok ? attention_of(&s) : NULL;
     br_recorder *recorder = attention ? br_recorder_begin() : NULL;
     if (recorder) {
-        f->run(&s);
+        run(&s);
         br_attention_add_recorded(attention, recorder);
     }
     br_recorder_end(recorder);

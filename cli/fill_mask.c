@@ -1,5 +1,5 @@
-/* cli/fill_mask.c - `brasa fill-mask --model DIR|--checkpoint FILE TEXT`: a BERT's predictions for
- * its mask token. */
+/* cli/fill_mask.c - `brasa fill-mask --model DIR|--checkpoint FILE TEXT`: a masked language model's
+ * predictions for its mask token. */
 #include "cli/cli.h"
 #include "cli/pretrained.h"
 #include "train/scratch_bert.h"
@@ -87,19 +87,19 @@ static void show(const request *r, names t, int64_t mask, br_tensor *logits)
 
 /* ---- Filling --------------------------------------------------------------------------------- */
 
-static void fill(const request *r, br_hf_bert_pretraining *bert, const br_tokenizer *t,
-                 const char *text)
+static void fill(const request *r, const br_model_class *class, br_module *model,
+                 const br_tokenizer *t, const char *text)
 {
     int64_t mask = br_tokenizer_special_id(t, BR_TOKEN_MASK), n = 0;
     if (mask < 0) {
         br_raise(BR_ERROR_ARGUMENT, "fill-mask: the tokenizer of %s has no mask token", r->model);
         return;
     }
-    br_tensor *ids = cli_encode(t, text), *logits = NULL;
+    br_tensor *ids = cli_encode(t, text);
     if (!ids || !pretrained_check_ids("fill-mask", t, ids, pretrained_rows(r->model)))
         return;
     const int64_t *id = br_data_i64(ids);
-    br_hf_bert_pretraining_forward(bert, ids, NULL, &logits, NULL);
+    br_tensor *logits = class->forward(model, &(br_model_input){ .batch.ids = ids });
     for (int64_t i = 0; i < br_size(ids, 1) && !br_failed(); i++)
         if (id[i] == mask)
             show(r, (names){ .tokenizer = t }, n++, br_select(br_select(logits, 0, 0), 0, i));
@@ -108,19 +108,26 @@ static void fill(const request *r, br_hf_bert_pretraining *bert, const br_tokeni
                  br_printable(br_tokenizer_token(t, mask)));
 }
 
+static bool is_masked_lm(const br_model_class *class)
+{
+    return class->task == BR_TASK_MASKED_LM;
+}
+
 static void fill_from_model(const request *r, const char *text)
 {
-    br_tokenizer *tokenizer = cli_open_tokenizer(r->model, r->cased);
-    br_auto_model_report report;
-    br_hf_bert_pretraining *bert = pretrained_load(r->model, "BertForMaskedLM", tokenizer, &report);
-    if (bert && report.missing > 0)
+    const br_model_class *class = pretrained_class(r->model, is_masked_lm, "fill-mask");
+    br_tokenizer *tokenizer = class ? cli_open_tokenizer(r->model, r->cased) : NULL;
+    br_auto_model_report report = { 0 };
+    br_module *model =
+        tokenizer ? pretrained_load(r->model, class->name, tokenizer, &report) : NULL;
+    if (model && report.missing > report.missing_poolers)
         br_raise(BR_ERROR_FORMAT,
                  "fill-mask: %s: the model has no weights for the masked-language-model head",
                  r->model);
-    else if (bert)
-        fill(r, bert, tokenizer, text);
+    else if (model)
+        fill(r, class, model, tokenizer, text);
     br_auto_model_report_clear(&report);
-    br_module_free(bert);
+    br_module_free(model);
     br_tokenizer_free(tokenizer);
 }
 

@@ -1,4 +1,5 @@
-/* cli/generate.c - `brasa generate --model DIR PROMPT`: generates text with a GPT-2 or a T5. */
+/* cli/generate.c - `brasa generate --model DIR PROMPT`: generates text with a language
+ * model. */
 #include "cli/cli.h"
 #include "cli/pretrained.h"
 
@@ -101,7 +102,8 @@ static bool append_token(void *context, br_tensor *tokens)
 /* ---- Generating ------------------------------------------------------------------------------ */
 
 typedef struct job {
-    void *model;
+    const br_model_class *class;
+    br_module *model;
     const br_tokenizer *tokenizer;
     br_tensor *ids; /* of the prompt, [1, S] */
     br_generation_config *config;
@@ -120,21 +122,28 @@ static void run(job *j, const br_language_model *lm, br_tensor *first)
         br_generate(lm, first, &o);
 }
 
-static void run_gpt2(job *j)
+/* The model continues the prompt. */
+static void run_decoder(job *j)
 {
-    br_language_model lm = br_gpt2_language_model(j->model);
+    br_model_source source = { .model = j->model };
+    br_language_model lm = j->class->language_model(&source);
     j->shown.stream =
         br_decode_stream_new(j->tokenizer, true, br_size(j->ids, 1), br_data_i64(j->ids));
     run(j, &lm, j->ids);
 }
 
-static void run_t5(job *j)
+/* The decoder writes the output for the prompt. */
+static void run_encoder_decoder(job *j)
 {
+    const br_encoder_decoder *parts = j->class->encoder_decoder;
     int64_t first = br_generation_config_decoder_start(j->config);
-    br_t5_source source = { j->model, br_t5_encode(j->model, j->ids, NULL), NULL };
-    br_language_model lm = br_t5_language_model(&source);
+    br_model_source source = {
+        .model = j->model,
+        .memory = parts->encode(j->model, &(br_token_batch){ .ids = j->ids }),
+    };
+    br_language_model lm = j->class->language_model(&source);
     br_tensor *start =
-        first < 0 ? br_t5_start(j->model, 1) : br_full(BR_SHAPE(1, 1), (double)first, BR_I64);
+        first < 0 ? parts->start(j->model, 1) : br_full(BR_SHAPE(1, 1), (double)first, BR_I64);
     j->shown.prompt = "";
     /* A start token that is not special is part of the text. */
     j->shown.start = br_item_i64(start);
@@ -142,14 +151,10 @@ static void run_t5(job *j)
     run(j, &lm, start);
 }
 
-static const struct family {
-    model_family base;
-    void (*run)(job *j);
-} families[] = {
-    { { "gpt2", "GPT2LMHeadModel" }, run_gpt2 },
-    { { "t5", "T5ForConditionalGeneration" }, run_t5 },
-};
-enum { N_FAMILIES = sizeof families / sizeof *families };
+static bool generates(const br_model_class *class)
+{
+    return class->language_model != NULL;
+}
 
 /* Returns the prompt's ids, i64 [1, S]; NULL with an error on failure. */
 static br_tensor *encode(const request *r, const br_tokenizer *tokenizer)
@@ -183,17 +188,18 @@ static br_generation_config *read_settings(const request *r)
     return config;
 }
 
-static void go_on(const request *r, const struct family *f, void *model,
+static void go_on(const request *r, const br_model_class *class, br_module *model,
                   const br_tokenizer *tokenizer)
 {
-    job j = { .model = model,
+    job j = { .class = class,
+              .model = model,
               .tokenizer = tokenizer,
               .ids = encode(r, tokenizer),
               .shown = { .prompt = r->prompt, .start = -1 } };
     j.config = j.ids ? read_settings(r) : NULL;
     if (j.config) {
         br_manual_seed((uint64_t)r->seed);
-        f->run(&j);
+        (class->encoder_decoder ? run_encoder_decoder : run_decoder)(&j);
     }
     if (!br_failed())
         end(&j.shown);
@@ -206,12 +212,11 @@ static void go_on(const request *r, const struct family *f, void *model,
 static void generate(const request *r)
 {
     br_scope *scope = br_no_grad_begin();
-    const struct family *f =
-        pretrained_family(r->model, families, N_FAMILIES, sizeof *families, "generate");
-    br_tokenizer *tokenizer = f ? cli_open_tokenizer(r->model, false) : NULL;
-    void *model = f ? pretrained_load(r->model, f->base.class_name, tokenizer, NULL) : NULL;
+    const br_model_class *class = pretrained_class(r->model, generates, "generate");
+    br_tokenizer *tokenizer = class ? cli_open_tokenizer(r->model, false) : NULL;
+    br_module *model = class ? pretrained_load(r->model, class->name, tokenizer, NULL) : NULL;
     if (model)
-        go_on(r, f, model, tokenizer);
+        go_on(r, class, model, tokenizer);
     br_module_free(model);
     br_tokenizer_free(tokenizer);
     br_scope_end(scope);

@@ -41,22 +41,41 @@ int pretrained_check_folder(const char *what, const char *dir)
     return EXIT_FAILURE;
 }
 
-const void *pretrained_family(const char *dir, const void *families, int n, size_t size,
-                              const char *command)
+static const br_model_class *first_class(const br_model_family *family,
+                                         bool (*fits)(const br_model_class *class))
+{
+    for (const br_model_class *c = family->classes; c->name; c++)
+        if (fits(c))
+            return c;
+    return NULL;
+}
+
+/* Sets the error that lists the model_types with a class that `fits`. */
+static void refuse_type(const br_auto_config *config, bool (*fits)(const br_model_class *class),
+                        const char *command)
+{
+    const char *type = br_auto_config_model_type(config);
+    const br_model_family *family;
+    char known[1024] = "";
+    for (int i = 0; (family = br_model_family_at(i)); i++)
+        if (first_class(family, fits))
+            names_add(known, sizeof known, family->model_type);
+    br_raise(BR_ERROR_ARGUMENT,
+             "%s: 'brasa %s' does not support models of type %s, only those of type %s",
+             br_auto_config_path(config), command, type ? type : "(none)", known);
+}
+
+const br_model_class *pretrained_class(const char *dir, bool (*fits)(const br_model_class *class),
+                                       const char *command)
 {
     br_auto_config *config = br_auto_config_load(dir);
     const char *type = config ? br_auto_config_model_type(config) : NULL;
-    const char *found = NULL;
-    for (int i = 0; type && !found && i < n; i++) {
-        const char *family = (const char *)families + (size_t)i * size;
-        if (strcmp(((const model_family *)family)->model_type, type) == 0)
-            found = family;
-    }
-    if (config && !found)
-        br_raise(BR_ERROR_ARGUMENT, "%s: 'brasa %s' does not support models of type %s",
-                 br_auto_config_path(config), command, type ? type : "(none)");
+    const br_model_family *family = type ? br_model_family_find(type) : NULL;
+    const br_model_class *class = family ? first_class(family, fits) : NULL;
+    if (config && !class)
+        refuse_type(config, fits, command);
     br_auto_config_free(config);
-    return found;
+    return class;
 }
 
 int64_t pretrained_rows(const char *dir)
@@ -100,17 +119,6 @@ bool pretrained_check_ids(const char *command, const br_tokenizer *tokenizer, co
     return !br_failed();
 }
 
-/* Returns true if only the pooler's weights are missing. No command uses the pooler. */
-static bool lacks_only_pooler(const char *names)
-{
-    for (const char *p = names; *p; p += strspn(p, ", ")) {
-        if (strncmp(p, "pooler.", 7) != 0 && strncmp(p, "bert.pooler.", 12) != 0)
-            return false;
-        p += strcspn(p, ",");
-    }
-    return true;
-}
-
 static void warn(const char *dir, const br_auto_model_report *report)
 {
     if (report->unknown > 0)
@@ -128,7 +136,7 @@ static void warn(const char *dir, const br_auto_model_report *report)
                 "brasa: warning: %s/model.safetensors.index.json lists keys in files that do not "
                 "have them: %s\n",
                 dir, br_printable(report->absent_names));
-    if (!lacks_only_pooler(report->missing_names))
+    if (report->missing > report->missing_poolers) /* no command uses the pooler */
         fprintf(stderr,
                 "brasa: warning: %s: the files do not have these weights, which have random values "
                 "now: %s\n",

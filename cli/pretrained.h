@@ -4,19 +4,13 @@
 
 #include <brasa/brasa.h>
 
-/* A kind of model that a command supports; the command's own struct begins with it. */
-typedef struct model_family {
-    const char *model_type; /* of config.json */
-    const char *class_name; /* class to load */
-} model_family;
-
 /* Returns CLI_CONTINUE if `dir`, the value of `what` (such as "--model"), is a folder. Otherwise
  * prints what is wrong and how to get a model folder, and returns the exit status. */
 int pretrained_check_folder(const char *what, const char *dir);
-/* Returns the family of the folder's model among n families, each a struct of `size` bytes. Returns
- * NULL with an error that names `command` if the model belongs to none of them. */
-const void *pretrained_family(const char *dir, const void *families, int n, size_t size,
-                              const char *command);
+/* Returns the first class of the folder's family that `fits`. Returns NULL with an error that names
+ * `command` and the model_types that it supports if there is none. */
+const br_model_class *pretrained_class(const char *dir, bool (*fits)(const br_model_class *class),
+                                       const char *command);
 /* Loads the folder's model as the named class. Returns NULL with an error if loading fails. Warns
  * on stderr if the tokenizer (may be NULL) has more tokens than the model's vocabulary, or if the
  * results may differ from those of transformers. `report` may be NULL; otherwise the caller frees

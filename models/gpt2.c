@@ -1,7 +1,5 @@
 /* models/gpt2.c - Hugging Face's GPT2Model and GPT2LMHeadModel. */
-#include <brasa/models/gpt2.h>
-
-#include "models/models_internal.h"
+#include "models/gpt2_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -9,7 +7,7 @@
 
 BR_DEFINE_DEFAULTS(br_gpt2)
 
-static const char op[] = "gpt2", BASE[] = "GPT2Model";
+static const char op[] = "gpt2";
 
 /* ---- Configuration --------------------------------------------------------------------------- */
 
@@ -79,14 +77,14 @@ static bool good_config(const br_gpt2_config *c)
 
 /* Returns the configuration if it is valid. Otherwise an error is pending: returns one with the
  * smallest sizes, so that the constructors can go on and do nothing. */
-static br_gpt2_config checked(const br_gpt2_config *config)
+br_gpt2_config zoo_gpt2_checked(const br_gpt2_config *config)
 {
     return good_config(config) ? *config : (br_gpt2_config){ .n_embd = 1, .n_head = 1 };
 }
 
 /* Initializes a weight. The output projections of attention and MLP are scaled by 1 / sqrt(2
  * n_layer), because the residual stream sums the outputs of all layers. */
-static bool init(const void *of, const char *key, br_tensor *weight)
+bool zoo_gpt2_init(const void *of, const char *key, br_tensor *weight)
 {
     const br_gpt2_config *c = of;
     bool norm = strstr(key, "ln_") != NULL;
@@ -222,9 +220,9 @@ static br_tensor *run_block(br_gpt2_block *self, br_tensor *x, const pass *p, br
 
 /* ---- GPT2Model ------------------------------------------------------------------------------- */
 
-static br_gpt2 *make_model(br_gpt2_config c)
+br_gpt2 *zoo_gpt2_make(br_gpt2_config c)
 {
-    br_gpt2 *self = br_module_create(sizeof *self, BASE);
+    br_gpt2 *self = br_module_create(sizeof *self, "GPT2Model");
     self->config = c;
     self->wte = br_child(self, "wte", br_embedding_new(c.vocab_size, c.n_embd, -1));
     self->wpe = br_child(self, "wpe", br_embedding_new(c.n_positions, c.n_embd, -1));
@@ -238,11 +236,11 @@ static br_gpt2 *make_model(br_gpt2_config c)
 
 br_gpt2 *br_gpt2_new(const br_gpt2_config *config)
 {
-    br_gpt2_config c = checked(config);
+    br_gpt2_config c = zoo_gpt2_checked(config);
     bool before = br_skip_init(true);
-    br_gpt2 *self = make_model(c);
+    br_gpt2 *self = zoo_gpt2_make(c);
     br_skip_init(before);
-    return zoo_init_module(br_base(self), init, &c);
+    return zoo_init_module(br_base(self), zoo_gpt2_init, &c);
 }
 
 /* Checks the ids' shape and that the model has enough positions. */
@@ -359,10 +357,10 @@ br_tensor *br_gpt2_forward(br_gpt2 *self, br_tensor *input_ids, const br_gpt2_op
 
 /* ---- GPT2LMHeadModel ------------------------------------------------------------------------- */
 
-static br_gpt2_lm *make_lm(br_gpt2_config c)
+br_gpt2_lm *zoo_gpt2_make_lm(br_gpt2_config c)
 {
     br_gpt2_lm *self = br_module_create(sizeof *self, "GPT2LMHeadModel");
-    self->transformer = br_child(self, "transformer", make_model(c));
+    self->transformer = br_child(self, "transformer", zoo_gpt2_make(c));
     self->lm_head = br_child(self, "lm_head", br_linear_new(c.n_embd, c.vocab_size, false));
     if (!c.untied && !br_error_pending())
         self->lm_head->weight = br_module_replace_parameter(br_base(self->lm_head), "weight",
@@ -372,11 +370,11 @@ static br_gpt2_lm *make_lm(br_gpt2_config c)
 
 br_gpt2_lm *br_gpt2_lm_new(const br_gpt2_config *config)
 {
-    br_gpt2_config c = checked(config);
+    br_gpt2_config c = zoo_gpt2_checked(config);
     bool before = br_skip_init(true);
-    br_gpt2_lm *self = make_lm(c);
+    br_gpt2_lm *self = zoo_gpt2_make_lm(c);
     br_skip_init(before);
-    return zoo_init_module(br_base(self), init, &c);
+    return zoo_init_module(br_base(self), zoo_gpt2_init, &c);
 }
 
 br_tensor *br_gpt2_lm_forward(br_gpt2_lm *self, br_tensor *input_ids,
@@ -471,70 +469,3 @@ br_tensor *br_gpt2_lm_loss(br_gpt2_lm *self, br_tensor *input_ids, br_tensor *la
                               br_flatten(x, 0, 1), weight_of(self->lm_head), next_labels(labels),
                               BR_OPTIONS(br_linear_cross_entropy, .chunked = true)));
 }
-
-/* ---- The classes by name --------------------------------------------------------------------- */
-
-static br_gpt2_config config_of(const br_auto_config *config)
-{
-    br_gpt2_config c = br_gpt2_config_from(config);
-    return checked(&c);
-}
-
-static void *load_model(const br_auto_config *config)
-{
-    return make_model(config_of(config));
-}
-
-static void *load_lm(const br_auto_config *config)
-{
-    return make_lm(config_of(config));
-}
-
-static bool init_key(const br_auto_config *config, const char *key, br_tensor *weight)
-{
-    br_gpt2_config c = br_gpt2_config_from(config);
-    return init(&c, key, weight);
-}
-
-static const br_gpt2 *base_of(br_module *module)
-{
-    if (strcmp(br_module_class(module), BASE) == 0)
-        return (const br_gpt2 *)module;
-    return (const br_gpt2 *)br_module_find(module, "transformer");
-}
-
-static const char *differing_key(br_module *a, br_module *b)
-{
-    const br_gpt2 *x = base_of(a), *y = base_of(b);
-    const br_gpt2_block *first = br_module_list_at(x->h, 0), *other = br_module_list_at(y->h, 0);
-    if (x->config.n_head != y->config.n_head)
-        return "n_head";
-    if (x->config.layer_norm_epsilon != y->config.layer_norm_epsilon)
-        return "layer_norm_epsilon";
-    if (x->config.unscaled != y->config.unscaled)
-        return "scale_attn_weights";
-    if (x->config.scale_by_layer != y->config.scale_by_layer)
-        return "scale_attn_by_inverse_layer_idx";
-    return first->mlp->act != other->mlp->act ? "activation_function" : NULL;
-}
-
-static const br_model_class classes[] = {
-    { BASE, load_model, NULL },
-    { "GPT2LMHeadModel", load_lm, NULL },
-    { NULL, NULL, NULL },
-};
-
-static const char *const heads[] = { "lm_head.", NULL };
-/* The causal mask, which was a buffer in old versions. */
-static const char *const ignored[] = { ".attn.bias", ".attn.masked_bias", NULL };
-
-const br_model_family zoo_gpt2_family = {
-    .model_type = "gpt2",
-    .prefix = "transformer.",
-    .classes = classes,
-    .heads = heads,
-    .ignored = ignored,
-    .init = init_key,
-    .embeddings = "wte.weight",
-    .differing_key = differing_key,
-};

@@ -1,9 +1,6 @@
-/* models/hf_bert_heads.c - BERT's pretraining heads and classifier, and the table of classes by
- * transformers' names. */
+/* models/hf_bert_heads.c - BERT's pretraining heads and classifier. */
 #include "models/hf_bert_internal.h"
 #include "models/models_internal.h"
-
-#include <string.h>
 
 /* ---- cls ------------------------------------------------------------------------------------- */
 
@@ -68,14 +65,13 @@ static br_hf_bert_heads *new_heads(const br_hf_bert *bert, bool predictions, boo
 
 /* ---- BertForPreTraining, BertForMaskedLM, BertForNextSentencePrediction ---------------------- */
 
-static const char BASE[] = "BertModel", PRETRAINING[] = "BertForPreTraining",
-                  MASKED_LM[] = "BertForMaskedLM",
-                  NEXT_SENTENCE[] = "BertForNextSentencePrediction",
-                  CLASSIFICATION[] = "BertForSequenceClassification";
+const char zoo_bert_pretraining[] = "BertForPreTraining", zoo_bert_masked_lm[] = "BertForMaskedLM",
+           zoo_bert_next_sentence[] = "BertForNextSentencePrediction",
+           zoo_bert_classification[] = "BertForSequenceClassification";
 
-static void *make_pretraining(br_hf_bert_config c, const char *name)
+br_hf_bert_pretraining *zoo_hf_bert_make_pretraining(br_hf_bert_config c, const char *name)
 {
-    bool predictions = name != NEXT_SENTENCE, relationship = name != MASKED_LM;
+    bool predictions = name != zoo_bert_next_sentence, relationship = name != zoo_bert_masked_lm;
     br_hf_bert_pretraining *self = br_module_create(sizeof *self, name);
     self->bert = br_child(self, "bert", zoo_hf_bert_make(c, relationship));
     if (!br_error_pending())
@@ -87,24 +83,24 @@ static br_hf_bert_pretraining *new_pretraining(const br_hf_bert_config *config, 
 {
     br_hf_bert_config c = zoo_hf_bert_checked(config);
     bool before = br_skip_init(true);
-    br_hf_bert_pretraining *self = make_pretraining(c, name);
+    br_hf_bert_pretraining *self = zoo_hf_bert_make_pretraining(c, name);
     br_skip_init(before);
     return zoo_init_module(br_base(self), zoo_hf_bert_init, &c);
 }
 
 br_hf_bert_pretraining *br_hf_bert_for_pretraining_new(const br_hf_bert_config *config)
 {
-    return new_pretraining(config, PRETRAINING);
+    return new_pretraining(config, zoo_bert_pretraining);
 }
 
 br_hf_bert_pretraining *br_hf_bert_for_masked_lm_new(const br_hf_bert_config *config)
 {
-    return new_pretraining(config, MASKED_LM);
+    return new_pretraining(config, zoo_bert_masked_lm);
 }
 
 br_hf_bert_pretraining *br_hf_bert_for_next_sentence_new(const br_hf_bert_config *config)
 {
-    return new_pretraining(config, NEXT_SENTENCE);
+    return new_pretraining(config, zoo_bert_next_sentence);
 }
 
 /* Returns the options with pooler_output set: to the caller's pointer, or to `pooled`. */
@@ -145,9 +141,9 @@ bool br_hf_bert_pretraining_forward(br_hf_bert_pretraining *self, br_tensor *inp
 
 /* ---- BertForSequenceClassification ----------------------------------------------------------- */
 
-static void *make_classifier(br_hf_bert_config c, const char *name)
+br_hf_bert_classifier *zoo_hf_bert_make_classifier(br_hf_bert_config c)
 {
-    br_hf_bert_classifier *self = br_module_create(sizeof *self, name);
+    br_hf_bert_classifier *self = br_module_create(sizeof *self, zoo_bert_classification);
     self->bert = br_child(self, "bert", zoo_hf_bert_make(c, true));
     self->dropout = br_child(self, "dropout", br_dropout_new(c.classifier_dropout));
     self->classifier =
@@ -159,7 +155,7 @@ br_hf_bert_classifier *br_hf_bert_for_sequence_classification_new(const br_hf_be
 {
     br_hf_bert_config c = zoo_hf_bert_checked(config);
     bool before = br_skip_init(true);
-    br_hf_bert_classifier *self = make_classifier(c, CLASSIFICATION);
+    br_hf_bert_classifier *self = zoo_hf_bert_make_classifier(c);
     br_skip_init(before);
     return zoo_init_module(br_base(self), zoo_hf_bert_init, &c);
 }
@@ -176,94 +172,3 @@ br_tensor *br_hf_bert_classifier_forward(br_hf_bert_classifier *self, br_tensor 
     zoo_hf_bert_store_outputs(self->bert, &o);
     return br_leave(self, logits);
 }
-
-/* ---- The classes by name --------------------------------------------------------------------- */
-
-static br_hf_bert_config config_of(const br_auto_config *config)
-{
-    br_hf_bert_config c = br_hf_bert_config_from(config);
-    return zoo_hf_bert_checked(&c);
-}
-
-static void *load_model(const br_auto_config *config)
-{
-    return zoo_hf_bert_make(config_of(config), true);
-}
-
-static void *load_pretraining(const br_auto_config *config)
-{
-    return make_pretraining(config_of(config), PRETRAINING);
-}
-
-static void *load_masked_lm(const br_auto_config *config)
-{
-    return make_pretraining(config_of(config), MASKED_LM);
-}
-
-static void *load_next_sentence(const br_auto_config *config)
-{
-    return make_pretraining(config_of(config), NEXT_SENTENCE);
-}
-
-static void *load_classification(const br_auto_config *config)
-{
-    return make_classifier(config_of(config), CLASSIFICATION);
-}
-
-static bool init(const br_auto_config *config, const char *key, br_tensor *weight)
-{
-    br_hf_bert_config c = br_hf_bert_config_from(config);
-    return zoo_hf_bert_init(&c, key, weight);
-}
-
-static const br_hf_bert *base_of(br_module *module)
-{
-    if (strcmp(br_module_class(module), BASE) == 0)
-        return (const br_hf_bert *)module;
-    return (const br_hf_bert *)br_module_find(module, "bert");
-}
-
-static br_hf_bert_activation activation_of(const br_hf_bert *bert)
-{
-    const br_hf_bert_layer *first = br_module_list_at(bert->encoder->layer, 0);
-    return first->intermediate->activation;
-}
-
-static const char *differing_key(br_module *a, br_module *b)
-{
-    const br_hf_bert *x = base_of(a), *y = base_of(b);
-    if (x->config.num_attention_heads != y->config.num_attention_heads)
-        return "num_attention_heads";
-    if (x->config.layer_norm_eps != y->config.layer_norm_eps)
-        return "layer_norm_eps";
-    return activation_of(x) != activation_of(y) ? "hidden_act" : NULL;
-}
-
-static br_tensor *last_hidden_state(br_module *module, const br_token_batch *batch)
-{
-    br_hf_bert_options o = *BR_OPTIONS(br_hf_bert, .attention_mask = batch->attention_mask,
-                                       .token_type_ids = batch->type_ids);
-    return br_hf_bert_forward((br_hf_bert *)module, batch->ids, &o);
-}
-
-static const br_model_class classes[] = {
-    { BASE, load_model, last_hidden_state },       { PRETRAINING, load_pretraining, NULL },
-    { MASKED_LM, load_masked_lm, NULL },           { NEXT_SENTENCE, load_next_sentence, NULL },
-    { CLASSIFICATION, load_classification, NULL }, { NULL, NULL, NULL },
-};
-
-/* A BERT that was trained without a pooler or with another head lacks only these. */
-static const char *const heads[] = { "cls.", "classifier.", "bert.pooler.", "pooler.", NULL };
-static const char *const ignored[] = { "embeddings.position_ids", NULL };
-
-const br_model_family zoo_hf_bert_family = {
-    .model_type = "bert",
-    .prefix = "bert.",
-    .classes = classes,
-    .heads = heads,
-    .ignored = ignored,
-    .init = init,
-    .embeddings = "embeddings.word_embeddings.weight",
-    .labels = "classifier.weight",
-    .differing_key = differing_key,
-};

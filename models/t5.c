@@ -246,9 +246,9 @@ static br_tensor *run_stack(br_t5_stack *self, br_tensor *ids, br_tensor *mask, 
 
 /* ---- The models ------------------------------------------------------------------------------ */
 
-static const char MODEL[] = "T5Model", GENERATION[] = "T5ForConditionalGeneration";
+const char zoo_t5_model[] = "T5Model", zoo_t5_generation[] = "T5ForConditionalGeneration";
 
-static br_t5 *make(br_t5_config c, const char *class)
+br_t5 *zoo_t5_make(br_t5_config c, const char *class)
 {
     br_t5 *self = br_module_create(sizeof *self, class);
     self->config = c;
@@ -257,7 +257,7 @@ static br_t5 *make(br_t5_config c, const char *class)
         return self;
     self->encoder = br_child(self, "encoder", new_stack(&c, self->shared->weight, false));
     self->decoder = br_child(self, "decoder", new_stack(&c, self->shared->weight, true));
-    if (class != GENERATION)
+    if (class != zoo_t5_generation)
         return self;
     self->lm_head = br_child(self, "lm_head", br_linear_new(c.d_model, c.vocab_size, false));
     if (!c.untied && !br_error_pending())
@@ -270,19 +270,19 @@ static br_t5 *new_model(const br_t5_config *config, const char *class)
 {
     br_t5_config c = zoo_t5_checked(config);
     bool before = br_skip_init(true);
-    br_t5 *self = make(c, class);
+    br_t5 *self = zoo_t5_make(c, class);
     br_skip_init(before);
     return zoo_init_module(br_base(self), zoo_t5_init, &c);
 }
 
 br_t5 *br_t5_new(const br_t5_config *config)
 {
-    return new_model(config, MODEL);
+    return new_model(config, zoo_t5_model);
 }
 
 br_t5 *br_t5_for_conditional_generation_new(const br_t5_config *config)
 {
-    return new_model(config, GENERATION);
+    return new_model(config, zoo_t5_generation);
 }
 
 br_tensor *br_t5_encode(br_t5 *self, br_tensor *input_ids, br_tensor *attention_mask)
@@ -380,73 +380,3 @@ br_tensor *br_t5_start(const br_t5 *self, int64_t batch)
         return NULL;
     return br_full(BR_SHAPE(batch, 1), (double)self->config.decoder_start_token_id, BR_I64);
 }
-
-/* ---- The classes by name --------------------------------------------------------------------- */
-
-/* Like transformers 5, ties the head regardless of the configuration, unless the file has a
- * different weight for it: see untie() in auto_model.c. */
-static void *load(const br_auto_config *config, const char *class)
-{
-    br_t5_config c = br_t5_config_from(config);
-    c.untied = false;
-    return make(zoo_t5_checked(&c), class);
-}
-
-static void *load_model(const br_auto_config *config)
-{
-    return load(config, MODEL);
-}
-
-static void *load_generation(const br_auto_config *config)
-{
-    return load(config, GENERATION);
-}
-
-static bool init_key(const br_auto_config *config, const char *key, br_tensor *weight)
-{
-    br_t5_config c = br_t5_config_from(config);
-    return zoo_t5_init(&c, key, weight);
-}
-
-/* Returns the function of all feed-forward layers. */
-static br_tensor *(*activation_of(const br_t5 *t5))(br_tensor *)
-{
-    const br_t5_block *first = br_module_list_at(t5->encoder->block, 0);
-    const br_t5_layer *layer = br_module_list_at(first->layer, 1);
-    return layer->DenseReluDense->act;
-}
-
-static const char *differing_key(br_module *a, br_module *b)
-{
-    const br_t5_config *x = &((const br_t5 *)a)->config, *y = &((const br_t5 *)b)->config;
-    if (x->relative_attention_max_distance != y->relative_attention_max_distance)
-        return "relative_attention_max_distance";
-    if (x->layer_norm_epsilon != y->layer_norm_epsilon)
-        return "layer_norm_epsilon";
-    if (x->unscaled != y->unscaled)
-        return "scale_decoder_outputs";
-    return activation_of((const br_t5 *)a) != activation_of((const br_t5 *)b) ? "dense_act_fn"
-                                                                              : NULL;
-}
-
-static const br_model_class classes[] = {
-    { MODEL, load_model, NULL },
-    { GENERATION, load_generation, NULL },
-    { NULL, NULL, NULL },
-};
-
-static const char *const heads[] = { NULL };
-static const char *const ignored[] = { "EncDecAttention.relative_attention_bias.weight", NULL };
-
-const br_model_family zoo_t5_family = {
-    .model_type = "t5",
-    .prefix = "transformer.",
-    .classes = classes,
-    .heads = heads,
-    .ignored = ignored,
-    .init = init_key,
-    .embeddings = "shared.weight",
-    .decoder_layers = "num_decoder_layers",
-    .always_ties = true,
-    .differing_key = differing_key,
-};

@@ -7,6 +7,7 @@
 #include "io/io_internal.h"
 #include "io/json.h"
 #include "nn/nn_internal.h"
+#include "pretrained/family_internal.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -106,10 +107,17 @@ static bool read_file(br_auto_config *config)
 
 /* ---- Look-up --------------------------------------------------------------------------------- */
 
+/* Returns the keys of the configuration's family, or empty lists if it is unknown. */
+static const br_config_keys *keys_of(const br_auto_config *config)
+{
+    static const br_config_keys none = { 0 };
+    return config->family ? &config->family->config : &none;
+}
+
 /* Returns this model type's own name of a key. */
 static const char *own_name(const br_auto_config *config, const char *key)
 {
-    for (const br_config_alias *s = config->type->aliases; s->name; s++)
+    for (const br_config_alias *s = keys_of(config)->aliases; s && s->name; s++)
         if (strcmp(s->name, key) == 0)
             return s->key;
     return key;
@@ -119,7 +127,7 @@ static const char *own_name(const br_auto_config *config, const char *key)
 static json_t *in_file(const br_auto_config *config, const char *own)
 {
     json_t *value = json_object_get(config->file, own);
-    for (const br_config_alias *s = config->type->aliases; s->name && !value; s++)
+    for (const br_config_alias *s = keys_of(config)->aliases; s && s->name && !value; s++)
         if (strcmp(s->key, own) == 0)
             value = json_object_get(config->file, s->name);
     return value;
@@ -141,14 +149,14 @@ static bool find_type(br_auto_config *config)
     char found[DESCRIPTION];
     if (type && !json_is_string(type) && !json_is_null(type))
         return refuse(config, "model_type is %s, must be a string", describe(type, found));
-    config->type = br__config_type(json_string_value(type));
+    config->family = br__family_of_type(json_string_value(type));
     return true;
 }
 
 /* Checks that a key that appears under two names has equal values. */
 static bool check_spellings(const br_auto_config *config)
 {
-    for (const br_config_alias *s = config->type->aliases; s->name; s++) {
+    for (const br_config_alias *s = keys_of(config)->aliases; s && s->name; s++) {
         json_t *a = json_object_get(config->file, s->name),
                *b = json_object_get(config->file, s->key);
         char first[DESCRIPTION], second[DESCRIPTION];
@@ -199,9 +207,9 @@ static bool add_default(br_auto_config *config, const br_config_default *d)
 
 static bool add_defaults(br_auto_config *config)
 {
-    const br_config_default *lists[] = { config->type->defaults, br__config_defaults };
+    const br_config_default *lists[] = { keys_of(config)->defaults, br__config_keys.defaults };
     for (int i = 0; i < 2; i++)
-        for (const br_config_default *d = lists[i]; d->key; d++)
+        for (const br_config_default *d = lists[i]; d && d->key; d++)
             if (!add_default(config, d))
                 return false;
     return true;
@@ -533,7 +541,7 @@ static bool within(const br_auto_config *config, const br_config_limit *limit)
     char found[DESCRIPTION];
     return same ||
            refuse(config, "%s is %s, must be %s: no other value is supported for a %s", limit->key,
-                  describe(value, found), limit->json, config->type->model_type);
+                  describe(value, found), limit->json, br_auto_config_model_type(config));
 }
 
 static bool has_type(const br_auto_config *config, const char *model_type)
@@ -543,17 +551,19 @@ static bool has_type(const br_auto_config *config, const char *model_type)
     const char *is = br_auto_config_model_type(config);
     if (!is)
         return refuse(config, "model_type is missing, must be \"%s\"", br_printable(model_type));
-    return strcmp(is, model_type) == 0 || refuse(config, "model_type is \"%s\", must be \"%s\"",
-                                                 br_printable(is), br_printable(model_type));
+    bool same = strcmp(is, model_type) == 0 ||
+                (config->family && config->family == br__family_of_type(model_type));
+    return same || refuse(config, "model_type is \"%s\", must be \"%s\"", br_printable(is),
+                          br_printable(model_type));
 }
 
 bool br_auto_config_expect(const br_auto_config *config, const char *model_type)
 {
     if (!has_type(config, model_type))
         return false;
-    const br_config_limit *lists[] = { config->type->limits, br__config_limits };
+    const br_config_limit *lists[] = { keys_of(config)->limits, br__config_keys.limits };
     for (int i = 0; i < 2; i++)
-        for (const br_config_limit *limit = lists[i]; limit->key; limit++)
+        for (const br_config_limit *limit = lists[i]; limit && limit->key; limit++)
             if (!within(config, limit))
                 return false;
     return !br_failed();
@@ -561,27 +571,27 @@ bool br_auto_config_expect(const br_auto_config *config, const char *model_type)
 
 static bool is_listed(const char *const *keys, const char *key)
 {
-    while (*keys && strcmp(*keys, key) != 0)
+    while (keys && *keys && strcmp(*keys, key) != 0)
         keys++;
-    return *keys != NULL;
+    return keys && *keys;
 }
 
-static bool is_known(const br_config_type *type, const char *key)
+static bool is_known(const br_config_keys *keys, const char *key)
 {
-    const br_config_default *defaults[] = { type->defaults, br__config_defaults };
-    const br_config_limit *limits[] = { type->limits, br__config_limits };
+    const br_config_default *defaults[] = { keys->defaults, br__config_keys.defaults };
+    const br_config_limit *limits[] = { keys->limits, br__config_keys.limits };
     for (int i = 0; i < 2; i++) {
-        for (const br_config_default *d = defaults[i]; d->key; d++)
+        for (const br_config_default *d = defaults[i]; d && d->key; d++)
             if (strcmp(d->key, key) == 0)
                 return true;
-        for (const br_config_limit *l = limits[i]; l->key; l++)
+        for (const br_config_limit *l = limits[i]; l && l->key; l++)
             if (strcmp(l->key, key) == 0)
                 return true;
     }
-    for (const br_config_alias *s = type->aliases; s->name; s++)
+    for (const br_config_alias *s = keys->aliases; s && s->name; s++)
         if (strcmp(s->name, key) == 0)
             return true;
-    return is_listed(type->harmless, key) || is_listed(br__config_harmless, key);
+    return is_listed(keys->harmless, key) || is_listed(br__config_keys.harmless, key);
 }
 
 bool br__config_each_unknown(const br_auto_config *config, bool (*visit)(void *, const char *key),
@@ -591,7 +601,7 @@ bool br__config_each_unknown(const br_auto_config *config, bool (*visit)(void *,
     json_t *value;
     json_object_foreach(config->file, key, value)
     {
-        if (!json_is_null(value) && !is_known(config->type, key) && !visit(context, key))
+        if (!json_is_null(value) && !is_known(keys_of(config), key) && !visit(context, key))
             return false;
     }
     return true;

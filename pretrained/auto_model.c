@@ -27,9 +27,11 @@ typedef struct loading {
     br_module *module;
     br_weight_files files;
     br_named_list *own;
-    br__match match; /* of the keys of the files with the names of `own` */
+    br_named_list *wanted; /* the same tensors, with the keys that files have for them */
+    br__match match;       /* of the keys of the files with the names of `own` */
     bool allow_missing_keys;
     int64_t n_matched; /* number of keys that are loaded */
+    int64_t n_poolers; /* number of missing weights of the pooler */
     br__names converted, renamed, missing, unexpected, ignored, untied, unknown, absent;
 } loading;
 
@@ -44,48 +46,45 @@ static const br_weight_key *key_of(const loading *l, int64_t i)
     return key_at(l, l->match.source_of[i]);
 }
 
-static const char *name_of(const loading *l, int64_t i)
+/* Returns the key that files have for name i of the module. */
+static const char *wanted_key(const loading *l, int64_t i)
 {
-    return l->own->items[i].name;
+    return l->wanted->items[i].name;
+}
+
+static bool list_own(loading *l)
+{
+    l->own = br_state_dict(l->module);
+    l->wanted = l->own ? br__file_keys(l->family, l->own) : NULL;
+    return l->wanted != NULL;
 }
 
 /* ---- Names ----------------------------------------------------------------------------------- */
-
-static bool begins_with(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
-/* Returns the length of `text` without its suffix `end`, or -1 if it does not end with it. */
-static int before_end(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && n < INT32_MAX && strcmp(text + n - m, end) == 0 ? (int)(n - m) : -1;
-}
 
 /* Returns a copy of the name with TensorFlow's layer norm names (gamma, beta) replaced. The caller
  * frees it with br_free(). Returns NULL on error. */
 static char *modern_name(const char *name)
 {
-    int n = before_end(name, ".gamma");
+    int n = br__before_end(name, ".gamma");
     if (n >= 0)
         return br_format("%.*s.weight", n, name);
-    n = before_end(name, ".beta");
+    n = br__before_end(name, ".beta");
     return n >= 0 ? br_format("%.*s.bias", n, name) : br_strdup(name);
 }
 
-/* Finds the model's name for a key: the key itself or a name that it can be renamed to. *own is -1
- * if there is none. Returns false if allocation fails. */
+/* Finds the model's name for a key: with the family's renames, with modern names, and with or
+ * without the prefix. *own is -1 if there is none. Returns false if allocation fails. */
 static bool find_name(const loading *l, const br__match *m, const char *key, int64_t *own)
 {
-    const char *prefix = l->family->prefix;
-    char *name = modern_name(key);
+    const char *prefix = br__prefix(l->family);
+    char *renamed = br__key_to_name(l->family, key), *name = renamed ? modern_name(renamed) : NULL;
+    *own = name ? br__match_find(m, renamed) : -1;
+    br_free(renamed);
     if (!name)
         return false;
-    *own = br__match_find(m, key);
     if (*own < 0)
         *own = br__match_find(m, name);
-    if (*own < 0 && begins_with(name, prefix))
+    if (*own < 0 && br__begins_with(name, prefix))
         *own = br__match_find(m, name + strlen(prefix));
     char *longer = *own < 0 ? br_format("%s%s", prefix, name) : NULL;
     if (longer)
@@ -99,14 +98,6 @@ static bool find_key(void *context, const br__match *m, int64_t k, int64_t *own)
 {
     const loading *l = context;
     return find_name(l, m, l->files.keys[k].name, own);
-}
-
-static bool is_ignored(const br_model_family *family, const char *key)
-{
-    for (const char *const *end = family->ignored; *end; end++)
-        if (before_end(key, *end) >= 0)
-            return true;
-    return false;
 }
 
 /* ---- Matching -------------------------------------------------------------------------------- */
@@ -137,28 +128,41 @@ static const char *converted_dtype(const br_safetensors *file, int64_t index)
     return NULL;
 }
 
-static bool fits(const br_safetensors *file, int64_t index, const br_tensor *own)
+/* Returns a header with the shape that files must have for name i of the model. */
+static br_tensor in_file(const loading *l, int64_t i)
+{
+    const br_named_tensor *own = &l->own->items[i];
+    br_tensor header = *own->tensor;
+    if (br__is_transposed(l->family, own)) {
+        header.sizes[0] = own->tensor->sizes[1];
+        header.sizes[1] = own->tensor->sizes[0];
+    }
+    return header;
+}
+
+static bool fits(const br_safetensors *file, int64_t index, const br_tensor *wanted)
 {
     const int64_t *sizes;
     int ndim = br_safetensors_shape(file, index, &sizes);
-    bool same = ndim == own->ndim && (strcmp(br_safetensors_dtype(file, index), "F32") == 0 ||
-                                      converted_dtype(file, index));
+    bool same = ndim == wanted->ndim && (strcmp(br_safetensors_dtype(file, index), "F32") == 0 ||
+                                         converted_dtype(file, index));
     for (int i = 0; same && i < ndim; i++)
-        same = sizes[i] == own->sizes[i];
+        same = sizes[i] == wanted->sizes[i];
     return same;
 }
 
 /* Checks that the dtype and shape of a key's tensor match name i of the model. */
 static bool check_fit(const loading *l, const br_weight_key *key, int64_t i)
 {
-    const br_tensor *own = l->own->items[i].tensor;
     const br_safetensors *file = l->files.shards[key->shard].file;
-    if (fits(file, key->index, own))
+    br_tensor wanted = in_file(l, i);
+    if (fits(file, key->index, &wanted))
         return true;
     char *found = describe(file, key->index);
     if (found)
         br_fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is %s, must be F32, F16, BF16 or F64 %s",
-                br__weight_path(&l->files, key), br_printable(key->name), found, br__shape(own));
+                br__weight_path(&l->files, key), br_printable(key->name), found,
+                br__shape(&wanted));
     br_free(found);
     return false;
 }
@@ -170,7 +174,7 @@ static bool use_key(loading *l, const br_weight_key *key, int64_t i)
     if (first != key) {
         br_fail(BR_ERROR_FORMAT, op, "%s: keys \"%s\" and \"%s\" both match the model's %s",
                 br__weight_path(&l->files, key), br_printable(first->name), br_printable(key->name),
-                name_of(l, i));
+                wanted_key(l, i));
         return false;
     }
     if (!check_fit(l, key, i))
@@ -180,10 +184,10 @@ static bool use_key(loading *l, const br_weight_key *key, int64_t i)
     if (dtype && !(br__names_add(&l->converted, key->name) &&
                    br__text_add(&l->converted.text, " from %s", dtype)))
         return false;
-    if (strcmp(key->name, name_of(l, i)) == 0)
+    if (strcmp(key->name, wanted_key(l, i)) == 0)
         return true;
     return br__names_add(&l->renamed, key->name) &&
-           br__text_add(&l->renamed.text, " as %s", name_of(l, i));
+           br__text_add(&l->renamed.text, " as %s", wanted_key(l, i));
 }
 
 static bool match_keys(loading *l)
@@ -193,10 +197,10 @@ static bool match_keys(loading *l)
     for (int64_t k = 0; k < l->files.n_keys; k++) {
         const br_weight_key *key = &l->files.keys[k];
         int64_t i = l->match.own_of[k];
-        bool ok =
-            i >= 0 ? use_key(l, key, i)
-                   : br__names_add(is_ignored(l->family, key->name) ? &l->ignored : &l->unexpected,
-                                   key->name);
+        bool ok = i >= 0 ? use_key(l, key, i)
+                         : br__names_add(br__is_ignored(l->family, key->name) ? &l->ignored
+                                                                              : &l->unexpected,
+                                         key->name);
         if (!ok)
             return false;
     }
@@ -251,8 +255,8 @@ static bool untie_name(loading *l, int64_t i, int64_t source)
     item->tensor = own;
     if (!br_auto_config_bool(l->config, "tie_word_embeddings"))
         return !br_failed();
-    return br__names_add(&l->untied, item->name) &&
-           br__text_add(&l->untied.text, " unlike %s", name_of(l, source));
+    return br__names_add(&l->untied, wanted_key(l, i)) &&
+           br__text_add(&l->untied.text, " unlike %s", wanted_key(l, source));
 }
 
 /* Ignores the key of name i, whose values equal those that the weight gets from another key. */
@@ -265,10 +269,12 @@ static bool drop_copy(loading *l, int64_t i, int64_t source)
     return ok;
 }
 
-/* Returns a key's tensor in f32. */
+/* Returns the tensor of a key that is used, in f32 and in the module's layout. */
 static br_tensor *get(const loading *l, const br_weight_key *key)
 {
-    return br_to(br_safetensors_get(l->files.shards[key->shard].file, key->name), BR_F32);
+    int64_t i = l->match.own_of[key - l->files.keys];
+    br_tensor *t = br_to(br_safetensors_get(l->files.shards[key->shard].file, key->name), BR_F32);
+    return br__is_transposed(l->family, &l->own->items[i]) ? br_contiguous(br_t(t)) : t;
 }
 
 static bool same_values(const loading *l, const br_weight_key *a, const br_weight_key *b)
@@ -306,14 +312,6 @@ static bool assign_key(loading *l, br_tensor *own, const br_weight_key *key)
     return t != NULL;
 }
 
-static bool may_be_new(const loading *l, const char *name)
-{
-    for (const char *const *head = l->family->heads; *head; head++)
-        if (begins_with(name, *head))
-            return true;
-    return l->allow_missing_keys;
-}
-
 /* Returns the entry of the index for a weight, under any of its names, that its file lacks, or
  * NULL.
  */
@@ -328,20 +326,28 @@ static const br_absent_key *absent_key_for(const loading *l, const br_tensor *ow
     return NULL;
 }
 
-static bool init_missing(loading *l, const char *name, br_tensor *own)
+static bool refuse_missing(const loading *l, const char *key, const br_tensor *own)
 {
-    if (may_be_new(l, name))
-        return br__names_add(&l->missing, name) && l->family->init(l->config, name, own);
     const br_weight_files *files = &l->files;
     const br_absent_key *absent = absent_key_for(l, own);
     if (!br_failed())
         br__fail_file(BR_ERROR_FORMAT, op, files->shards[absent ? absent->shard : 0].path,
                       "key \"%s\" is missing%s%s%s, must be F32 %s for a %s",
-                      absent ? br_printable(absent->name) : name, absent ? ", but " : "",
+                      absent ? br_printable(absent->name) : key, absent ? ", but " : "",
                       absent ? br_printable(files->index) : "",
                       absent ? " lists it in this file" : "", br__shape(own),
                       br_module_class(l->module));
     return false;
+}
+
+static bool init_missing(loading *l, const br_named_tensor *own)
+{
+    bool is_pooler = br__is_pooler(l->family, own->name);
+    const char *key = wanted_key(l, br__match_find(&l->match, own->name));
+    if (!is_pooler && !br__is_head(l->family, own->name) && !l->allow_missing_keys)
+        return refuse_missing(l, key, own->tensor);
+    l->n_poolers += is_pooler;
+    return br__names_add(&l->missing, key) && l->family->init(l->config, own->name, own->tensor);
 }
 
 /* Uses the order of the module's own list, so that new weights are initialized in a fixed order. */
@@ -352,7 +358,7 @@ static bool assign_weights(loading *l)
     for (int64_t i = 0; ok && i < list->count; i++) {
         br_tensor *own = list->items[i].tensor;
         const br_weight_key *key = key_at(l, br__match_source(&l->match, own));
-        ok = key ? assign_key(l, own, key) : init_missing(l, list->items[i].name, own);
+        ok = key ? assign_key(l, own, key) : init_missing(l, &list->items[i]);
     }
     br_named_list_free(list);
     return ok;
@@ -385,7 +391,7 @@ static bool list_absent(loading *l)
 
 static void move_report(loading *l, br_auto_model_report *report)
 {
-    br_auto_model_report r = { .matched = l->n_matched };
+    br_auto_model_report r = { .matched = l->n_matched, .missing_poolers = l->n_poolers };
     br__names_take(&l->converted, &r.converted, &r.converted_names);
     br__names_take(&l->renamed, &r.renamed, &r.renamed_names);
     br__names_take(&l->missing, &r.missing, &r.missing_names);
@@ -413,11 +419,12 @@ static void *load(const char *dir, const br_auto_config *config,
                                                               "the weight files have");
     l.module = plausible ? br__make_model(class, config) : NULL;
     if (!br_failed() && br__config_each_unknown(config, add_unknown, &l) && list_absent(&l) &&
-        (l.own = br_state_dict(l.module)) && match_keys(&l) && settle_ties(&l))
+        list_own(&l) && match_keys(&l) && settle_ties(&l))
         assign_weights(&l);
     move_report(&l, report);
     br__weight_files_close(&l.files);
     br__match_end(&l.match);
+    br_named_list_free(l.wanted);
     br_named_list_free(l.own);
     if (!br_failed())
         br_eval(l.module);

@@ -1,5 +1,6 @@
 /* pretrained/auto_model_class.c - the classes of models, by the names of transformers. */
 #include "nn/nn_internal.h"
+#include "pretrained/auto_config_internal.h"
 #include "pretrained/auto_model_internal.h"
 
 #include <brasa/pretrained.h>
@@ -13,21 +14,11 @@ static const char op[] = "auto_model";
 
 const char *br_auto_model_class(int i)
 {
-    for (const br_model_family *const *f = br_model_families; *f && i >= 0; f++)
-        for (const br_model_class *c = (*f)->classes; c->name; c++)
+    const br_model_family *family;
+    for (int f = 0; i >= 0 && (family = br_model_family_at(f)); f++)
+        for (const br_model_class *c = family->classes; c->name; c++)
             if (i-- == 0)
                 return c->name;
-    return NULL;
-}
-
-const br_model_class *br__model_class_named(const char *name, const br_model_family **family)
-{
-    for (const br_model_family *const *f = br_model_families; *f; f++)
-        for (const br_model_class *c = (*f)->classes; c->name; c++)
-            if (strcmp(c->name, name) == 0) {
-                *family = *f;
-                return c;
-            }
     return NULL;
 }
 
@@ -35,20 +26,15 @@ const br_model_class *br__model_class_named(const char *name, const br_model_fam
 
 const br_model_family *br__model_family(const br_auto_config *config)
 {
+    if (config->family)
+        return config->family;
     const char *type = br_auto_config_model_type(config);
-    br__text known = { 0 };
-    for (const br_model_family *const *f = br_model_families; *f; f++) {
-        if (type && strcmp((*f)->model_type, type) == 0) {
-            br_free(known.data);
-            return *f;
-        }
-        br__text_add(&known, "%s\"%s\"", known.data ? ", " : "", (*f)->model_type);
-    }
-    if (known.data && !br_failed())
+    char *known = br__known_types(type, NULL);
+    if (known)
         br_fail(BR_ERROR_FORMAT, op, "%s: model_type is %s%s%s, must be one of %s",
                 br_printable(br_auto_config_path(config)), type ? "\"" : "",
-                type ? br_printable(type) : "missing", type ? "\"" : "", known.data);
-    br_free(known.data);
+                type ? br_printable(type) : "missing", type ? "\"" : "", known);
+    br_free(known);
     return NULL;
 }
 

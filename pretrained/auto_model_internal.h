@@ -5,7 +5,7 @@
 
 #include "io/io_internal.h"
 #include "io/json.h"
-#include <brasa/pretrained/family.h>
+#include "pretrained/family_internal.h"
 
 /* ---- Classes --------------------------------------------------------------------------------- */
 
@@ -16,8 +16,6 @@ const br_model_family *br__model_family(const br_auto_config *config);
  * class. */
 const br_model_class *br__model_class(const br_auto_config *config, const br_model_family *family,
                                       const char *requested);
-/* Returns the class of that name and its family, or NULL without an error. */
-const br_model_class *br__model_class_named(const char *name, const br_model_family **family);
 /* Checks the number of layers. In a hostile configuration it could be so large that making the
  * layers exhausts memory before their weights are found to be missing. Therefore a model of many
  * layers must have at least one tensor for each. `subject` begins the message's second half: "the
@@ -26,6 +24,28 @@ bool br__check_layers(const char *operation, const br_auto_config *config,
                       const br_model_family *family, int64_t n_tensors, const char *subject);
 /* Makes a module whose weights are not initialized. */
 br_module *br__make_model(const br_model_class *class, const br_auto_config *config);
+
+/* ---- Names of weights (pretrained/key_map.c) ---------------------------------------------------
+ */
+
+/* Returns a key of a file with the parts renamed that the family renames. The caller frees it with
+ * br_free(). Returns NULL and an error if allocation fails. */
+char *br__key_to_name(const br_model_family *family, const char *key);
+/* Returns the list `own` of a module's weights with the keys that files have for them, in the same
+ * order. Returns NULL and an error if allocation fails. */
+br_named_list *br__file_keys(const br_model_family *family, const br_named_list *own);
+/* Returns true if files may have the key, but no weight for it. */
+bool br__is_ignored(const br_model_family *family, const char *key);
+/* Returns true if files have the transpose of the weight. */
+bool br__is_transposed(const br_model_family *family, const br_named_tensor *own);
+/* Return true if a weight of that name belongs to the pooler; to a head. */
+bool br__is_pooler(const br_model_family *family, const char *name);
+bool br__is_head(const br_model_family *family, const char *name);
+/* Returns the prefix of the base model's names in a model with a head, "" if there is none. */
+const char *br__prefix(const br_model_family *family);
+bool br__begins_with(const char *text, const char *start);
+/* Returns the length of `text` without its suffix `end`, or -1 if it does not end with it. */
+int br__before_end(const char *text, const char *end);
 
 /* ---- Weight files ---------------------------------------------------------------------------- */
 

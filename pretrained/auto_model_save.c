@@ -63,7 +63,7 @@ static const char remedy[] = "the option from must name the folder that the mode
 static bool find_class(saving *s)
 {
     const char *name = br_module_class(s->module);
-    s->class = br__model_class_named(name, &s->family);
+    s->class = br__class_of_name(name, &s->family);
     if (s->class)
         return true;
     br__text known = { 0 };
@@ -89,7 +89,7 @@ static bool read_config(saving *s)
     if (!s->config)
         return false;
     const char *type = br_auto_config_model_type(s->config), *wanted = s->family->model_type;
-    if (type && strcmp(type, wanted) == 0)
+    if (br__family_of_type(type) == s->family)
         return true;
     return refuse(s, "model_type is %s%s%s, but a %s needs \"%s\": %s", type ? "\"" : "",
                   type ? br_printable(type) : "missing", type ? "\"" : "", s->class->name, wanted,
@@ -140,7 +140,7 @@ static bool set_dtype(saving *s)
  * model, or -1 if there is none. */
 static int64_t rows_of(const saving *s, const char *name)
 {
-    char *longer = name ? br_format("%s%s", s->family->prefix, name) : NULL;
+    char *longer = br_format("%s%s", br__prefix(s->family), name);
     br_tensor *t = longer ? br_named_list_get(s->state, name) : NULL;
     if (longer && !t)
         t = br_named_list_get(s->state, longer);
@@ -166,16 +166,24 @@ static bool set_labels(saving *s, int64_t n)
     return ok && (!has_key(s, "num_labels") || set(s, "num_labels", json_integer(n)));
 }
 
-/* Sets the sizes that a program changes on purpose: with a new head, or with more tokens. */
+/* Sets a size that a program changes on purpose: with a new head, or with more tokens. */
+static bool set_size(saving *s, const br_config_rows *row)
+{
+    int64_t rows = rows_of(s, row->weight);
+    if (br_failed() || rows < 0)
+        return !br_failed();
+    if (rows == br_auto_config_size(s->config, row->key) || br_failed())
+        return !br_failed();
+    bool is_labels = strcmp(row->key, "num_labels") == 0;
+    return is_labels ? set_labels(s, rows) : set(s, row->key, json_integer(rows));
+}
+
 static bool set_sizes(saving *s)
 {
-    int64_t words = rows_of(s, s->family->embeddings), labels = rows_of(s, s->family->labels);
-    bool ok = !br_failed();
-    if (ok && words >= 0 && words != br_auto_config_size(s->config, "vocab_size"))
-        ok = !br_failed() && set(s, "vocab_size", json_integer(words));
-    if (ok && labels >= 0 && labels != br_auto_config_size(s->config, "num_labels"))
-        ok = !br_failed() && set_labels(s, labels);
-    return ok && !br_failed();
+    for (const br_config_rows *row = s->family->rows; row && row->key; row++)
+        if (!set_size(s, row))
+            return false;
+    return true;
 }
 
 static char *config_text(const saving *s)
@@ -228,7 +236,8 @@ static bool check_weights(const saving *s, const br_named_list *described)
 
 static bool check_values(const saving *s, br_module *described)
 {
-    const char *key = s->family->differing_key(s->module, described);
+    const char *key =
+        s->family->differing_key ? s->family->differing_key(s->module, described) : NULL;
     if (br_failed())
         return false;
     return !key || refuse(s, "%s has another value than the model was made with: %s", key, remedy);
@@ -354,14 +363,24 @@ static bool copy_modules(const saving *s, br_folder_writer *w)
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
+/* Adds the weights in the layout of files, with the keys that files have for them. */
 static bool add_weights(const saving *s, br_folder_writer *w)
 {
+    br_scope *scope = br_no_grad_begin();
+    br_named_list *keys = br__file_keys(s->family, s->state);
     br_named_list list = { 0, br_calloc((size_t)s->state->count, sizeof *list.items) };
-    for (int64_t i = 0; list.items && i < s->state->count; i++)
+    for (int64_t i = 0; keys && list.items && i < s->state->count; i++) {
+        const br_named_tensor *own = &s->state->items[i];
+        bool swaps = br__is_transposed(s->family, own);
         if (!s->is_copy[i])
-            list.items[list.count++] = s->state->items[i];
-    bool ok = list.items && br__writer_add_weights(w, weights_name, &list);
+            list.items[list.count++] =
+                (br_named_tensor){ keys->items[i].name,
+                                   swaps ? br_contiguous(br_t(own->tensor)) : own->tensor };
+    }
+    bool ok = keys && list.items && !br_failed() && br__writer_add_weights(w, weights_name, &list);
     br_free(list.items);
+    br_named_list_free(keys);
+    br_scope_end(scope);
     return ok;
 }
 

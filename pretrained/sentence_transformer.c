@@ -1,6 +1,7 @@
 /* pretrained/sentence_transformer.c - sentence embeddings: the model of a folder, and its settings
  * (sentence_files.h). */
 #include "nn/nn_internal.h"
+#include "pretrained/auto_config_internal.h"
 #include "pretrained/auto_model_internal.h"
 #include "pretrained/pooling.h"
 #include "pretrained/sentence_files.h"
@@ -45,10 +46,18 @@ static bool check_options(const br_sentence_transformer_options *o)
     return !br_failed();
 }
 
-/* Returns the base model of the family if it has a last hidden state, else NULL. */
+/* Returns the first class of the family that embeds sentences, or NULL. */
 static const br_model_class *embedding_class(const br_model_family *family)
 {
-    return family->classes->last_hidden_state ? family->classes : NULL;
+    for (const br_model_class *c = family->classes; c->name; c++)
+        if (c->embeds_sentences && c->forward)
+            return c;
+    return NULL;
+}
+
+static bool has_embeddings(const br_model_family *family)
+{
+    return embedding_class(family) != NULL;
 }
 
 /* Finds the class of the folder's model. Otherwise the error lists the types that have one. */
@@ -56,21 +65,17 @@ static bool find_class(br_sentence_transformer *self)
 {
     const br_auto_config *config = self->settings.config;
     const char *type = br_auto_config_model_type(config);
-    br__text known = { 0 };
-    for (const br_model_family *const *f = br_model_families; *f && !self->class; f++) {
-        if (!embedding_class(*f))
-            continue;
-        if (type && strcmp((*f)->model_type, type) == 0)
-            self->class = embedding_class(*f);
-        br__text_add(&known, "%s\"%s\"", known.data ? ", " : "", (*f)->model_type);
-    }
-    if (!self->class && !br_failed())
+    self->class = config->family ? embedding_class(config->family) : NULL;
+    if (self->class)
+        return true;
+    char *known = br__known_types(type, has_embeddings);
+    if (known)
         br_fail(BR_ERROR_FORMAT, op,
                 "%s: model_type is %s%s%s, but sentence embeddings are supported only for %s",
                 br_printable(br_auto_config_path(config)), type ? "\"" : "",
-                type ? br_printable(type) : "missing", type ? "\"" : "", known.data);
-    br_free(known.data);
-    return !br_failed();
+                type ? br_printable(type) : "missing", type ? "\"" : "", known);
+    br_free(known);
+    return false;
 }
 
 static bool read_sizes(br_sentence_transformer *self)
@@ -186,7 +191,7 @@ static br_tensor *embed(const br_sentence_transformer *self, const br_token_batc
                         int64_t prompt)
 {
     const br_sentence_settings *s = &self->settings;
-    br_tensor *states = self->class->last_hidden_state(self->module, batch);
+    br_tensor *states = self->class->forward(self->module, &(br_model_input){ .batch = *batch });
     br_tensor *mask = pooled_tokens(batch->attention_mask, prompt), *parts[BR_MAX_POOLINGS];
     for (int i = 0; i < s->n_modes; i++)
         parts[i] = br__pool(s->modes[i], states, mask);

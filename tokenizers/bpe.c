@@ -386,6 +386,6 @@ static void free_bpe(void *model)
     br_free(bpe);
 }
 
-const br_tokenizer_kind br__byte_level = { .tokenize = tokenize,
-                                           .decode = decode,
-                                           .free = free_bpe };
+const br_tokenizer_kind br__byte_level = {
+    .name = "BPE", .tokenize = tokenize, .decode = decode, .free = free_bpe
+};

@@ -332,6 +332,11 @@ int64_t br_tokenizer_id(const br_tokenizer *t, const char *token, int64_t length
     return id;
 }
 
+const char *br_tokenizer_model(const br_tokenizer *t)
+{
+    return BR_LIVE("tokenizer_model", t) ? t->kind->name : NULL;
+}
+
 int64_t br_tokenizer_implied(const br_tokenizer *t)
 {
     return BR_LIVE("tokenizer_implied", t) ? t->implied : 0;
@@ -443,7 +448,8 @@ static int64_t clean_up(char *text, int64_t length)
     return length;
 }
 
-const br_tokenizer_kind br__word_pieces = { .tokenize = br__tokenize_words,
+const br_tokenizer_kind br__word_pieces = { .name = "WordPiece",
+                                            .tokenize = br__tokenize_words,
                                             .decode = decode_pieces,
                                             .normalize = br__normalize_words };
 

@@ -79,5 +79,8 @@ bool br__key_ends_with(const char *text, const char *end);
 /* Find the family of a tokenizer class, or of a model_type. Return false if it is unknown. */
 bool br__tokenizer_class_family(const char *name, br_tokenizer_family *family);
 bool br__tokenizer_model_family(const char *type, br_tokenizer_family *family);
+/* Returns the tokenizer class of a model_type's family of models, or NULL. pretrained/ defines it.
+ */
+extern const char *(*const br__tokenizer_class_of_type)(const char *model_type);
 
 #endif

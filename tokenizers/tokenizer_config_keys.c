@@ -112,16 +112,15 @@ static const named_family classes[] = {
     { "XLMRobertaTokenizer", BR_FAMILY_FILE },
 };
 
+/* The model_types of transformers that no family of models (pretrained/) has. */
 static const named_family model_types[] = {
-    { "bert", BR_FAMILY_WORDS },          { "convbert", BR_FAMILY_WORDS },
-    { "distilbert", BR_FAMILY_WORDS },    { "electra", BR_FAMILY_WORDS },
-    { "ernie", BR_FAMILY_WORDS },         { "layoutlm", BR_FAMILY_WORDS },
-    { "megatron-bert", BR_FAMILY_WORDS }, { "mobilebert", BR_FAMILY_WORDS },
-    { "nomic_bert", BR_FAMILY_WORDS },    { "squeezebert", BR_FAMILY_WORDS },
-    { "codegen", BR_FAMILY_BYTES },       { "gpt2", BR_FAMILY_BYTES },
-    { "gpt_neo", BR_FAMILY_BYTES },       { "gptj", BR_FAMILY_BYTES },
-    { "mt5", BR_FAMILY_PIECES },          { "switch_transformers", BR_FAMILY_PIECES },
-    { "t5", BR_FAMILY_PIECES },
+    { "convbert", BR_FAMILY_WORDS },    { "distilbert", BR_FAMILY_WORDS },
+    { "electra", BR_FAMILY_WORDS },     { "ernie", BR_FAMILY_WORDS },
+    { "layoutlm", BR_FAMILY_WORDS },    { "megatron-bert", BR_FAMILY_WORDS },
+    { "mobilebert", BR_FAMILY_WORDS },  { "nomic_bert", BR_FAMILY_WORDS },
+    { "squeezebert", BR_FAMILY_WORDS }, { "codegen", BR_FAMILY_BYTES },
+    { "gpt_neo", BR_FAMILY_BYTES },     { "gptj", BR_FAMILY_BYTES },
+    { "mt5", BR_FAMILY_PIECES },        { "switch_transformers", BR_FAMILY_PIECES },
 };
 
 static bool find_family(const named_family *list, size_t n, const char *name, size_t length,
@@ -143,6 +142,8 @@ bool br__tokenizer_class_family(const char *name, br_tokenizer_family *family)
 
 bool br__tokenizer_model_family(const char *type, br_tokenizer_family *family)
 {
-    return find_family(model_types, sizeof model_types / sizeof *model_types, type, strlen(type),
-                       family);
+    const char *class = br__tokenizer_class_of_type(type);
+    return class ? br__tokenizer_class_family(class, family)
+                 : find_family(model_types, sizeof model_types / sizeof *model_types, type,
+                               strlen(type), family);
 }

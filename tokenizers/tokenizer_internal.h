@@ -97,6 +97,7 @@ typedef struct br_token br_token;
 
 /* The functions of one kind of tokenizer. */
 typedef struct br_tokenizer_kind {
+    const char *name; /* of the model in tokenizer.json */
     /* Appends the text's tokens; the caller frees list->items in any case. */
     bool (*tokenize)(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
                      br_token_list *list);

@@ -444,6 +444,8 @@ static void free_unigram(void *model)
     br_free(u);
 }
 
-const br_tokenizer_kind br__unigram = {
-    .tokenize = tokenize, .decode = decode, .normalize = normalize, .free = free_unigram
-};
+const br_tokenizer_kind br__unigram = { .name = "Unigram",
+                                        .tokenize = tokenize,
+                                        .decode = decode,
+                                        .normalize = normalize,
+                                        .free = free_unigram };

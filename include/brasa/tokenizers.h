@@ -112,6 +112,9 @@ BR_API br_tokenizer *br_auto_tokenizer_load(const char *dir,
                                             const br_auto_tokenizer_options *options);
 BR_API void br_tokenizer_free(br_tokenizer *tokenizer);
 
+/* Returns the name that tokenizer.json has for the model: "WordPiece", "BPE" or "Unigram". */
+BR_API const char *br_tokenizer_model(const br_tokenizer *tokenizer);
+
 /* The roles of special tokens. */
 typedef enum br_special_token {
     BR_TOKEN_BOS, /* beginning of a text */

@@ -36,8 +36,11 @@ typedef struct br_auto_model_report {
     int64_t matched;   /* number of used keys of the files, including renamed ones */
     int64_t converted; /* number of those converted from F16, BF16 or F64 to F32 */
     int64_t renamed, missing, unexpected, ignored;
-    int64_t untied;         /* tied by the configuration, but with different values in the files */
-    int64_t absent;         /* listed by the index, but not in the file that it names */
+    int64_t untied; /* tied by the configuration, but with different values in the files */
+    int64_t absent; /* listed by the index, but not in the file that it names */
+    /* Number of missing weights of the base model's pooler, on which neither its last hidden state
+     * nor the logits of language models depend. */
+    int64_t missing_poolers;
     int64_t unknown;        /* unknown keys of config.json, which may change numbers */
     char *converted_names;  /* "pooler.dense.weight from BF16" */
     char *renamed_names;    /* "bert.pooler.dense.weight as pooler.dense.weight" */

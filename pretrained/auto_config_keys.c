@@ -1,0 +1,97 @@
+/* pretrained/auto_config_keys.c - the keys that config.json has for every model_type. The keys of a
+ * model_type are in its family (models/). tests/pretrained/auto_config_defaults.json has the
+ * defaults and synonyms from transformers itself. */
+#include "pretrained/auto_config_internal.h"
+
+static const br_config_default defaults[] = {
+    { "architectures", "null" },
+    { "is_encoder_decoder", "false" },
+    { "chunk_size_feed_forward", "0" },
+    { "output_hidden_states", "false" },
+    { "output_attentions", "false" },
+    { "problem_type", "null" },
+    { "num_labels", "2" },
+    { "id2label", "null" },
+    { NULL, NULL },
+};
+
+static const br_config_limit limits[] = {
+    { "pruned_heads", "{}", false },
+    { "tie_encoder_decoder", "false", false },
+    { "quantization_config", "null", false },
+    { "per_layer_config", "null", false },
+    { NULL, NULL, false },
+};
+
+static const char *const harmless[] = {
+    /* the origin of a file */
+    "model_type",
+    "transformers_version",
+    "_name_or_path",
+    "name_or_path",
+    "_commit_hash",
+    "_num_labels",
+    "label2id",
+    "finetuning_task",
+    "task_specific_params",
+    "prefix",
+    "tokenizer_class",
+    "sep_token_id",
+    /* how transformers computes, and what it returns */
+    "dtype",
+    "torch_dtype",
+    "return_dict",
+    "torchscript",
+    "use_bfloat16",
+    "tf_legacy_loss",
+    "gradient_checkpointing",
+    "attn_implementation",
+    "_attn_implementation_autoset",
+    "experts_implementation",
+    "cross_attention_hidden_size",
+    "output_past",
+    /* generation: the models do not read these, but generation_config.c does */
+    "assistant_confidence_threshold",
+    "assistant_lookbehind",
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "diversity_penalty",
+    "do_sample",
+    "early_stopping",
+    "encoder_no_repeat_ngram_size",
+    "encoder_repetition_penalty",
+    "epsilon_cutoff",
+    "eta_cutoff",
+    "exponential_decay_length_penalty",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "length_penalty",
+    "max_length",
+    "max_new_tokens",
+    "min_length",
+    "min_new_tokens",
+    "min_p",
+    "no_repeat_ngram_size",
+    "num_assistant_tokens",
+    "num_assistant_tokens_schedule",
+    "num_beam_groups",
+    "num_beams",
+    "num_return_sequences",
+    "output_scores",
+    "remove_invalid_values",
+    "repetition_penalty",
+    "return_dict_in_generate",
+    "suppress_tokens",
+    "target_lookbehind",
+    "temperature",
+    "top_k",
+    "top_p",
+    "typical_p",
+    NULL,
+};
+
+const br_config_keys br__config_keys = {
+    .defaults = defaults,
+    .limits = limits,
+    .harmless = harmless,
+};
