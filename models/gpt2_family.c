@@ -150,6 +150,7 @@ static const br_model_class classes[] = {
 static const char *const heads[] = { "lm_head.", NULL };
 /* The causal mask, which was a buffer in old versions. */
 static const char *const ignored[] = { ".attn.bias", ".attn.masked_bias", NULL };
+static const char *const layers[] = { "num_hidden_layers", NULL };
 static const br_config_rows rows[] = { { "vocab_size", "wte.weight" }, { NULL, NULL } };
 
 const br_model_family zoo_gpt2_family = {
@@ -160,6 +161,7 @@ const br_model_family zoo_gpt2_family = {
     .keys = { .prefix = "transformer.", .ignored = ignored },
     .heads = heads,
     .init = init,
+    .layers = layers,
     .rows = rows,
     .differing_key = differing_key,
 };

@@ -187,6 +187,7 @@ static const br_model_class classes[] = {
 /* A BERT that was trained without a pooler or with another head lacks only these. */
 static const char *const heads[] = { "cls.", "classifier.", NULL };
 static const char *const ignored[] = { "embeddings.position_ids", NULL };
+static const char *const layers[] = { "num_hidden_layers", NULL };
 static const br_config_rows rows[] = {
     { "vocab_size", "embeddings.word_embeddings.weight" },
     { "num_labels", "classifier.weight" },
@@ -202,6 +203,7 @@ const br_model_family zoo_hf_bert_family = {
     .heads = heads,
     .pooler = "pooler.",
     .init = init,
+    .layers = layers,
     .rows = rows,
     .differing_key = differing_key,
 };

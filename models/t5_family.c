@@ -162,6 +162,7 @@ static const br_model_class classes[] = {
 };
 
 static const char *const ignored[] = { "EncDecAttention.relative_attention_bias.weight", NULL };
+static const char *const layers[] = { "num_hidden_layers", "num_decoder_layers", NULL };
 static const br_config_rows rows[] = { { "vocab_size", "shared.weight" }, { NULL, NULL } };
 
 const br_model_family zoo_t5_family = {
@@ -172,7 +173,7 @@ const br_model_family zoo_t5_family = {
     .keys = { .prefix = "transformer.", .ignored = ignored },
     .init = init,
     .always_ties = true,
-    .decoder_layers = "num_decoder_layers",
+    .layers = layers,
     .rows = rows,
     .differing_key = differing_key,
 };

@@ -107,17 +107,10 @@ static bool read_file(br_auto_config *config)
 
 /* ---- Look-up --------------------------------------------------------------------------------- */
 
-/* Returns the keys of the configuration's family, or empty lists if it is unknown. */
-static const br_config_keys *keys_of(const br_auto_config *config)
-{
-    static const br_config_keys none = { 0 };
-    return config->family ? &config->family->config : &none;
-}
-
 /* Returns this model type's own name of a key. */
 static const char *own_name(const br_auto_config *config, const char *key)
 {
-    for (const br_config_alias *s = keys_of(config)->aliases; s && s->name; s++)
+    for (const br_config_alias *s = br__config_keys_of(config)->aliases; s && s->name; s++)
         if (strcmp(s->name, key) == 0)
             return s->key;
     return key;
@@ -127,7 +120,8 @@ static const char *own_name(const br_auto_config *config, const char *key)
 static json_t *in_file(const br_auto_config *config, const char *own)
 {
     json_t *value = json_object_get(config->file, own);
-    for (const br_config_alias *s = keys_of(config)->aliases; s && s->name && !value; s++)
+    for (const br_config_alias *s = br__config_keys_of(config)->aliases; s && s->name && !value;
+         s++)
         if (strcmp(s->key, own) == 0)
             value = json_object_get(config->file, s->name);
     return value;
@@ -156,7 +150,7 @@ static bool find_type(br_auto_config *config)
 /* Checks that a key that appears under two names has equal values. */
 static bool check_spellings(const br_auto_config *config)
 {
-    for (const br_config_alias *s = keys_of(config)->aliases; s && s->name; s++) {
+    for (const br_config_alias *s = br__config_keys_of(config)->aliases; s && s->name; s++) {
         json_t *a = json_object_get(config->file, s->name),
                *b = json_object_get(config->file, s->key);
         char first[DESCRIPTION], second[DESCRIPTION];
@@ -207,7 +201,8 @@ static bool add_default(br_auto_config *config, const br_config_default *d)
 
 static bool add_defaults(br_auto_config *config)
 {
-    const br_config_default *lists[] = { keys_of(config)->defaults, br__config_keys.defaults };
+    const br_config_default *lists[] = { br__config_keys_of(config)->defaults,
+                                         br__common_keys.defaults };
     for (int i = 0; i < 2; i++)
         for (const br_config_default *d = lists[i]; d && d->key; d++)
             if (!add_default(config, d))
@@ -561,48 +556,10 @@ bool br_auto_config_expect(const br_auto_config *config, const char *model_type)
 {
     if (!has_type(config, model_type))
         return false;
-    const br_config_limit *lists[] = { keys_of(config)->limits, br__config_keys.limits };
+    const br_config_limit *lists[] = { br__config_keys_of(config)->limits, br__common_keys.limits };
     for (int i = 0; i < 2; i++)
         for (const br_config_limit *limit = lists[i]; limit && limit->key; limit++)
             if (!within(config, limit))
                 return false;
     return !br_failed();
-}
-
-static bool is_listed(const char *const *keys, const char *key)
-{
-    while (keys && *keys && strcmp(*keys, key) != 0)
-        keys++;
-    return keys && *keys;
-}
-
-static bool is_known(const br_config_keys *keys, const char *key)
-{
-    const br_config_default *defaults[] = { keys->defaults, br__config_keys.defaults };
-    const br_config_limit *limits[] = { keys->limits, br__config_keys.limits };
-    for (int i = 0; i < 2; i++) {
-        for (const br_config_default *d = defaults[i]; d && d->key; d++)
-            if (strcmp(d->key, key) == 0)
-                return true;
-        for (const br_config_limit *l = limits[i]; l && l->key; l++)
-            if (strcmp(l->key, key) == 0)
-                return true;
-    }
-    for (const br_config_alias *s = keys->aliases; s && s->name; s++)
-        if (strcmp(s->name, key) == 0)
-            return true;
-    return is_listed(keys->harmless, key) || is_listed(br__config_keys.harmless, key);
-}
-
-bool br__config_each_unknown(const br_auto_config *config, bool (*visit)(void *, const char *key),
-                             void *context)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach(config->file, key, value)
-    {
-        if (!json_is_null(value) && !is_known(keys_of(config), key) && !visit(context, key))
-            return false;
-    }
-    return true;
 }

@@ -7,7 +7,7 @@
 
 /* The keys of every model_type, known or not; only known ones have limits. The lists of a family
  * take precedence. */
-extern const br_config_keys br__config_keys;
+extern const br_config_keys br__common_keys;
 
 struct br_auto_config {
     char *path;                    /* path of the file */
@@ -20,6 +20,8 @@ struct br_auto_config {
  * the file `path`. */
 br_auto_config *br__config_parse(const char *path, const char *text);
 
+/* Returns the keys of the configuration's family, or empty lists if it is unknown. */
+const br_config_keys *br__config_keys_of(const br_auto_config *config);
 /* Calls `visit` with every key of the file that is not null and not in its family's lists. Such a
  * key may change a model's numbers. Stops and returns false when `visit` returns false. */
 bool br__config_each_unknown(const br_auto_config *config, bool (*visit)(void *, const char *key),

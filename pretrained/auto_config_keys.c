@@ -1,7 +1,12 @@
-/* pretrained/auto_config_keys.c - the keys that config.json has for every model_type. The keys of a
- * model_type are in its family (models/). tests/pretrained/auto_config_defaults.json has the
- * defaults and synonyms from transformers itself. */
+/* pretrained/auto_config_keys.c - the keys that config.json has for every model_type, and which
+ * keys are known. The keys of a model_type are in its family (models/).
+ * tests/pretrained/auto_config_defaults.json has the defaults and synonyms from transformers
+ * itself. */
 #include "pretrained/auto_config_internal.h"
+
+#include <string.h>
+
+/* ---- The keys of every model_type ------------------------------------------------------------ */
 
 static const br_config_default defaults[] = {
     { "architectures", "null" },
@@ -90,8 +95,55 @@ static const char *const harmless[] = {
     NULL,
 };
 
-const br_config_keys br__config_keys = {
+const br_config_keys br__common_keys = {
     .defaults = defaults,
     .limits = limits,
     .harmless = harmless,
 };
+
+/* ---- Known keys ------------------------------------------------------------------------------ */
+
+const br_config_keys *br__config_keys_of(const br_auto_config *config)
+{
+    static const br_config_keys none = { 0 };
+    return config->family ? &config->family->config : &none;
+}
+
+static bool is_listed(const char *const *keys, const char *key)
+{
+    while (keys && *keys && strcmp(*keys, key) != 0)
+        keys++;
+    return keys && *keys;
+}
+
+static bool is_known(const br_config_keys *keys, const char *key)
+{
+    const br_config_default *all_defaults[] = { keys->defaults, br__common_keys.defaults };
+    const br_config_limit *all_limits[] = { keys->limits, br__common_keys.limits };
+    for (int i = 0; i < 2; i++) {
+        for (const br_config_default *d = all_defaults[i]; d && d->key; d++)
+            if (strcmp(d->key, key) == 0)
+                return true;
+        for (const br_config_limit *l = all_limits[i]; l && l->key; l++)
+            if (strcmp(l->key, key) == 0)
+                return true;
+    }
+    for (const br_config_alias *s = keys->aliases; s && s->name; s++)
+        if (strcmp(s->name, key) == 0)
+            return true;
+    return is_listed(keys->harmless, key) || is_listed(br__common_keys.harmless, key);
+}
+
+bool br__config_each_unknown(const br_auto_config *config, bool (*visit)(void *, const char *key),
+                             void *context)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(config->file, key, value)
+    {
+        if (!json_is_null(value) && !is_known(br__config_keys_of(config), key) &&
+            !visit(context, key))
+            return false;
+    }
+    return true;
+}

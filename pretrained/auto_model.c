@@ -326,16 +326,18 @@ static const br_absent_key *absent_key_for(const loading *l, const br_tensor *ow
     return NULL;
 }
 
-static bool refuse_missing(const loading *l, const char *key, const br_tensor *own)
+/* Sets the error that name i of the module is in no file. */
+static bool refuse_missing(const loading *l, int64_t i)
 {
     const br_weight_files *files = &l->files;
-    const br_absent_key *absent = absent_key_for(l, own);
+    const br_absent_key *absent = absent_key_for(l, l->own->items[i].tensor);
+    br_tensor wanted = in_file(l, i);
     if (!br_failed())
         br__fail_file(BR_ERROR_FORMAT, op, files->shards[absent ? absent->shard : 0].path,
                       "key \"%s\" is missing%s%s%s, must be F32 %s for a %s",
-                      absent ? br_printable(absent->name) : key, absent ? ", but " : "",
-                      absent ? br_printable(files->index) : "",
-                      absent ? " lists it in this file" : "", br__shape(own),
+                      absent ? br_printable(absent->name) : wanted_key(l, i),
+                      absent ? ", but " : "", absent ? br_printable(files->index) : "",
+                      absent ? " lists it in this file" : "", br__shape(&wanted),
                       br_module_class(l->module));
     return false;
 }
@@ -343,11 +345,12 @@ static bool refuse_missing(const loading *l, const char *key, const br_tensor *o
 static bool init_missing(loading *l, const br_named_tensor *own)
 {
     bool is_pooler = br__is_pooler(l->family, own->name);
-    const char *key = wanted_key(l, br__match_find(&l->match, own->name));
+    int64_t i = br__match_find(&l->match, own->name);
     if (!is_pooler && !br__is_head(l->family, own->name) && !l->allow_missing_keys)
-        return refuse_missing(l, key, own->tensor);
+        return refuse_missing(l, i);
     l->n_poolers += is_pooler;
-    return br__names_add(&l->missing, key) && l->family->init(l->config, own->name, own->tensor);
+    return br__names_add(&l->missing, wanted_key(l, i)) &&
+           l->family->init(l->config, own->name, own->tensor);
 }
 
 /* Uses the order of the module's own list, so that new weights are initialized in a fixed order. */

@@ -87,9 +87,10 @@ static bool check_number(const char *operation, const br_auto_config *config, co
 bool br__check_layers(const char *operation, const br_auto_config *config,
                       const br_model_family *family, int64_t n_tensors, const char *subject)
 {
-    return check_number(operation, config, "num_hidden_layers", n_tensors, subject) &&
-           (!family->decoder_layers ||
-            check_number(operation, config, family->decoder_layers, n_tensors, subject));
+    for (const char *const *key = family->layers; key && *key; key++)
+        if (!check_number(operation, config, *key, n_tensors, subject))
+            return false;
+    return true;
 }
 
 br_module *br__make_model(const br_model_class *class, const br_auto_config *config)

@@ -25,8 +25,7 @@ bool br__check_layers(const char *operation, const br_auto_config *config,
 /* Makes a module whose weights are not initialized. */
 br_module *br__make_model(const br_model_class *class, const br_auto_config *config);
 
-/* ---- Names of weights (pretrained/key_map.c) ---------------------------------------------------
- */
+/* ---- Names of weights ------------------------------------------------------------------------ */
 
 /* Returns a key of a file with the parts renamed that the family renames. The caller frees it with
  * br_free(). Returns NULL and an error if allocation fails. */

@@ -170,7 +170,9 @@ typedef struct br_model_family {
     bool always_ties;
 
     /* Limits and saving of config.json */
-    const char *decoder_layers; /* key of a number of layers beside num_hidden_layers, or NULL */
+    /* Keys of numbers of layers, each of which has weights; the last is NULL. A file must have as
+     * many weights as layers before more than 1024 layers are made. */
+    const char *const *layers;
     const br_config_rows *rows; /* the last has no key */
     /* Returns a key of config.json for which two modules of a class were made with different
      * values, or NULL. Compares only values that determine results and no shape. The modules' state
