@@ -1,4 +1,4 @@
-/* cli/embed.c - `brasa embed --model DIR TEXT...`: sentence embeddings of a BERT, and their cosine
+/* cli/embed.c - `brasa embed --model DIR TEXT...`: sentence embeddings, and their cosine
  * similarities. */
 #include "cli/cli.h"
 #include "cli/pretrained.h"
@@ -14,7 +14,7 @@ static const char help[] =
     "       brasa embed --model DIR [OPTION]... --file FILE\n"
     "\n"
     "Prints the cosine similarities between the embeddings of texts. The embedding of a text is\n"
-    "computed from a BERT's last hidden state as the folder's modules.json and the files that\n"
+    "computed from the model's last hidden state as the folder's modules.json and the files that\n"
     "belong to it describe, like sentence-transformers. Without modules.json, it is the mean over\n"
     "the text's tokens, normalized to length 1.\n"
     "\n"

@@ -15,8 +15,8 @@ static const struct {
     { "tokenize", "show the tokens of a text", cli_tokenize },
     { "embed", "compute sentence embeddings and their cosine similarities", cli_embed },
     { "attention", "write an HTML page with views of a model's attention", cli_attention },
-    { "generate", "generate text with a pretrained GPT-2 or T5", cli_generate },
-    { "fill-mask", "predict masked words with a BERT", cli_fill_mask },
+    { "generate", "generate text with a pretrained language model", cli_generate },
+    { "fill-mask", "predict masked words with a pretrained model", cli_fill_mask },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
