@@ -253,7 +253,8 @@ static bool untie_name(loading *l, int64_t i, int64_t source)
     if (!own)
         return false;
     item->tensor = own;
-    if (!br_auto_config_bool(l->config, "tie_word_embeddings"))
+    if (br_auto_config_has(l->config, "tie_word_embeddings") &&
+        !br_auto_config_bool(l->config, "tie_word_embeddings"))
         return !br_failed();
     return br__names_add(&l->untied, wanted_key(l, i)) &&
            br__text_add(&l->untied.text, " unlike %s", wanted_key(l, source));

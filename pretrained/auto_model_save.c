@@ -273,13 +273,20 @@ static void find_ties(saving *s, const br_named_list *described, bool *any, bool
     }
 }
 
+/* Returns true if tie_word_embeddings decides which weights are tied. */
+static bool has_tie_key(const saving *s)
+{
+    return !s->family->always_ties && (br_auto_config_has(s->config, "tie_word_embeddings") ||
+                                       br_auto_config_is_null(s->config, "tie_word_embeddings"));
+}
+
 /* Makes tie_word_embeddings agree with the model. If it is false, transformers ties nothing, and
  * the file must have every name. */
 static bool settle_ties(saving *s, const br_named_list *described, bool was_tied)
 {
     bool any, all;
     find_ties(s, described, &any, &all);
-    if (s->family->always_ties)
+    if (!has_tie_key(s))
         return true;
     bool tied = any ? all : was_tied;
     if (!tied)
@@ -301,7 +308,7 @@ static bool compare(saving *s, br_module *described, bool was_tied)
 /* Edits the configuration and checks that it describes the model. */
 static bool settle_config(saving *s)
 {
-    bool was_tied = s->family->always_ties || br_auto_config_bool(s->config, "tie_word_embeddings");
+    bool was_tied = !has_tie_key(s) || br_auto_config_bool(s->config, "tie_word_embeddings");
     if (br_failed() || !set_sizes(s) || !set_architectures(s) || !set_dtype(s))
         return false;
     /* The described module must show which names the class can tie. */

@@ -78,13 +78,20 @@ static bool find_class(br_sentence_transformer *self)
     return false;
 }
 
+static int64_t max_tokens(const br_auto_config *config)
+{
+    if (config->family->max_tokens)
+        return config->family->max_tokens(config);
+    bool limited = br_auto_config_has(config, "max_position_embeddings");
+    return limited ? br_auto_config_size(config, "max_position_embeddings") : INT32_MAX;
+}
+
 static bool read_sizes(br_sentence_transformer *self)
 {
     const br_auto_config *config = self->settings.config;
     self->dimension = self->settings.n_modes * br_auto_config_size(config, "hidden_size");
     self->vocab_size = br_auto_config_size(config, "vocab_size");
-    bool limited = br_auto_config_has(config, "max_position_embeddings");
-    self->max_tokens = limited ? br_auto_config_size(config, "max_position_embeddings") : INT32_MAX;
+    self->max_tokens = max_tokens(config);
     return !br_failed();
 }
 

@@ -210,6 +210,7 @@ Test(family, sizes_that_a_program_changes)
     br_auto_config *config = br_auto_config_load(folder());
     cr_assert_eq(br_auto_config_size(config, "vocab_size"), 6);
     cr_assert_str_eq(br_auto_config_model_type(config), "tiny_text");
+    cr_assert_not(br_auto_config_has(config, "tie_word_embeddings"));
     br_auto_config_free(config);
     br_module_free(model);
     br_scope_end(scope);
@@ -253,7 +254,7 @@ Test(family, tokenizer_of_the_familys_class)
 {
     br_scope *scope = br_scope_begin();
     write_config("{\"model_type\": \"tiny\"}");
-    write_text("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ntime\n##s\n");
+    write_text("vocab.txt", "[UNK]\n[CLS]\n[SEP]\ntime\n##s\n");
     br_tokenizer *tokenizer = br_auto_tokenizer_load(folder(), NULL);
     cr_assert(tokenizer, "%s", br_error_message());
     cr_assert_str_eq(br_tokenizer_model(tokenizer), "WordPiece");
@@ -272,6 +273,9 @@ Test(family, tokenizer_of_the_familys_class)
     br_tensor *length = br_sqrt(br_sum(br_mul(first, first)));
     double off = difference(row, br_div(first, length));
     cr_assert(off <= 1e-6, "off by %g", off);
+    br_text text = { "time times time", -1 };
+    check_fails(br_sentence_transformer_encode(model, 1, &text, NULL),
+                "texts[0] has 6 tokens, more than the model's limit of 4");
     br_sentence_transformer_free(model);
     br_scope_end(scope);
 }

@@ -69,17 +69,19 @@ static inline br_tensor *tiny_run_lm(br_module *model, const br_model_input *inp
 /* ---- The family ------------------------------------------------------------------------------ */
 
 static const br_config_default tiny_defaults[] = {
-    { "vocab_size", "5" },
-    { "hidden_size", "2" },
-    { "inner_size", "=hidden_size" },
-    { "doubles", "false" },
-    { "tie_word_embeddings", "true" },
-    { NULL, NULL },
+    { "vocab_size", "5" },  { "hidden_size", "2" }, { "inner_size", "=hidden_size" },
+    { "doubles", "false" }, { "n_positions", "6" }, { NULL, NULL },
 };
 static const br_config_alias tiny_aliases[] = { { "intermediate_size", "inner_size" },
                                                 { NULL, NULL } };
 static const br_config_limit tiny_limits[] = { { "rope", "false", false }, { NULL, NULL, false } };
 static const char *const tiny_harmless[] = { "color", NULL };
+
+/* The first two positions are not for tokens. */
+static inline int64_t tiny_max_tokens(const br_auto_config *config)
+{
+    return br_auto_config_size(config, "n_positions") - 2;
+}
 
 static inline bool tiny_init(const br_auto_config *config, const char *name, br_tensor *weight)
 {
@@ -129,6 +131,7 @@ static const br_model_family tiny_family = {
                 .harmless = tiny_harmless },
     .classes = tiny_classes,
     .tokenizer_class = "BertTokenizer",
+    .max_tokens = tiny_max_tokens,
     .keys = { .prefix = "tiny.",
               .renames = tiny_renames,
               .ignored = tiny_ignored,

@@ -158,6 +158,10 @@ typedef struct br_model_family {
      * tokenizer.json describes the tokenizer. */
     const char *tokenizer_class;
 
+    /* Returns the greatest number of tokens of a text, or an error. NULL: max_position_embeddings
+     * if config.json has it, else there is no limit. */
+    int64_t (*max_tokens)(const br_auto_config *config);
+
     /* Weights */
     br_key_map keys;
     const char *const *heads; /* prefixes of names that may be missing; the last is NULL */
@@ -166,7 +170,7 @@ typedef struct br_model_family {
     /* Initializes a weight that is missing in the files. */
     bool (*init)(const br_auto_config *config, const char *name, br_tensor *weight);
     /* Weights are tied unless a file has different values for them, whatever tie_word_embeddings
-     * says. */
+     * says. A family whose config.json has no such key ties in the same way. */
     bool always_ties;
 
     /* Limits and saving of config.json */

@@ -49,9 +49,10 @@ typedef struct br_sentence_transformer_options {
     .struct_size = sizeof(br_sentence_transformer_options)
 BR_API br_sentence_transformer_options br_sentence_transformer_defaults(void);
 
-/* Loads a model folder. The model must be a BERT. Returns NULL and an error that names the file,
- * the key and the value on failure. `options` and `report` may be NULL; `report` is that of
- * br_auto_model_load(), which the caller frees with br_auto_model_report_clear(). */
+/* Loads a model folder. The model's family must embed sentences, as BERT does. Returns NULL and an
+ * error that names the file, the key and the value on failure. `options` and `report` may be NULL;
+ * `report` is that of br_auto_model_load(), which the caller frees with
+ * br_auto_model_report_clear(). */
 BR_API br_sentence_transformer *br_sentence_transformer_load(
     const char *dir, const br_sentence_transformer_options *options, br_auto_model_report *report);
 /* Frees a model. NULL is ignored. */
