@@ -308,6 +308,8 @@ static bool start(br_walk *w, br_tensor *t, br_tensor *gradient)
                 br_dtype_name(gradient->dtype), br__shape(t), br_dtype_name(t->dtype));
         return false;
     }
+    if (gradient && !br__same_device(w->op, "gradient", gradient, "t", t))
+        return false;
     if (!gradient && t->numel != 1) {
         br_fail(BR_ERROR_SHAPE, w->op,
                 "t %s has %lld elements: pass a gradient, or reduce t to one element", br__shape(t),

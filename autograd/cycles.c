@@ -63,7 +63,7 @@ bool br__end_history_with(br_scope *scope, br_tensor *t)
     br_autograd *a = br__autograd(t);
     if (!a || a->guarded)
         return a;
-    br_tensor *place = br__new("backward", 0, NULL, BR_F32);
+    br_tensor *place = br__new_on("backward", t, 0, NULL, BR_F32);
     guard *g = place ? br__object_alloc(sizeof *g) : NULL;
     if (!g)
         return false;

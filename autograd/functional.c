@@ -125,7 +125,7 @@ static bool fits(const char *op, const char *name, const br_tensor *v, const cha
     if (!br__required(op, name, v))
         return false;
     if (br__same_shape(v, t) && v->dtype == t->dtype)
-        return true;
+        return br__same_device(op, name, v, of, t);
     br_fail(BR_ERROR_SHAPE, op, "%s is %s %s, but must be %s %s like %s", name, br__shape(v),
             br_dtype_name(v->dtype), br__shape(t), br_dtype_name(t->dtype), of);
     return false;
@@ -237,15 +237,9 @@ br_tensor *br_hvp(br_function f, void *context, int n, br_tensor *const *inputs,
 static br_tensor *unit(const br_tensor *t, int64_t k)
 {
     br_tensor *v = br_zeros_like(t);
-    double one = 1;
-    if (v) {
-        const br_tensor number = br__host_number(BR_F64, &one);
-        br_tensor element = br__window(v);
-        br__window_move(&element, k);
-        br__window_reshape(&element, 0, NULL, NULL);
-        br__copy(&element, &number);
-    }
-    return v;
+    br_element one;
+    br__put(t->dtype, &one, 1);
+    return v && br__write_element(v, k, &one) ? v : NULL;
 }
 
 /* Computes the shape of y followed by that of x. */
@@ -277,7 +271,7 @@ static void stack_rows(const problem *p, const br_tensor *y, br_tensor **rows,
         if (!br_requires_grad(p->x[i]) || !joint_shape(p, y, p->x[i], &ndim, sizes))
             continue;
         br_tensor *matrix = y->numel > 0 ? br__grad_ops.stack((int)y->numel, rows + i * y->numel, 0)
-                                         : br_zeros(ndim, sizes, p->x[i]->dtype);
+                                         : br_new_zeros(y, ndim, sizes, p->x[i]->dtype);
         jacobians[i] = matrix ? br__grad_ops.reshape(matrix, ndim, sizes) : NULL;
     }
 }

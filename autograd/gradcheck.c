@@ -56,7 +56,8 @@ static bool make_weights(check *c, const br_tensor *y)
     for (int64_t i = 0; c->weight_values && i < y->numel; i++)
         br__put(y->dtype, c->weight_values + i * size, random_number(c->options.seed, i));
     if (c->weight_values)
-        c->weights = br_from_data(y->ndim, y->sizes, y->dtype, c->weight_values);
+        c->weights = br__placed("gradcheck", br__backend_of(y),
+                                br_from_data(y->ndim, y->sizes, y->dtype, c->weight_values));
     return c->weights != NULL;
 }
 

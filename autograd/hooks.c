@@ -153,6 +153,8 @@ static bool run_hook(const br_hook *hook, br_tensor **grad)
                 br_dtype_name((*grad)->dtype));
         return false;
     }
+    if (!br__same_device("backward", "a hook's gradient", replaced, "the gradient", *grad))
+        return false;
     br_retain(replaced);
     br_release(*grad);
     *grad = replaced;

@@ -91,7 +91,7 @@ bool br_set_grad(br_tensor *t, br_tensor *grad)
         }
         return t != NULL;
     }
-    if (!br__required("set_grad", "t", t) || !br__same_dtype("set_grad", "t", t, "grad", grad))
+    if (!br__required("set_grad", "t", t) || !br__compatible("set_grad", "t", t, "grad", grad))
         return false;
     if (!br__same_shape(t, grad)) {
         br_fail(BR_ERROR_SHAPE, "set_grad", "grad %s must have t's shape %s", br__shape(grad),

@@ -24,8 +24,25 @@
 #include <brasa/tensor.h>
 
 /* What a device can do. An entry that is NULL means "not on this device". */
-typedef struct br_backend {
-    const char *name; /* "cpu" */
+typedef struct br_backend br_backend;
+struct br_backend {
+    const char *name; /* "cpu", "guarded:1" */
+    br_device device;
+
+    /* Memory. The host's is allocated by tensor/blocks.c, so that the CPU backend leaves the first
+     * two NULL. `allocate` returns an address that only the backend interprets, or NULL with an
+     * error if memory runs out; `bytes` may be 0. */
+    void *(*allocate)(const char *op, const br_backend *self, size_t bytes);
+    void (*deallocate)(const br_backend *self, void *memory, size_t bytes);
+    /* Copy a contiguous tensor from and to the host's memory. The copy has been made when they
+     * return. They return false with an error if the device fails. */
+    bool (*upload)(const br_tensor *dst, const void *elements);
+    bool (*download)(void *elements, const br_tensor *src);
+    /* Sets all elements to a copy of one in the host's memory. They are dense in memory, in any
+     * order of the dimensions. */
+    void (*fill)(const br_tensor *t, const void *element);
+    /* Waits for all work. Returns false with an error if some of it has failed. */
+    bool (*synchronize)(const br_backend *self);
 
     /* Whether `pointwise` has a kernel for the dtype. */
     bool (*has_pointwise)(br_pointwise kernel, br_dtype dtype);
@@ -159,10 +176,13 @@ typedef struct br_backend {
     /* Returns the kinds of values in a floating-point tensor that are not finite: BR_HAS_NAN,
      * BR_HAS_INFINITY. */
     unsigned (*nonfinite)(const br_tensor *x);
-} br_backend;
+};
 
 /* The host's processor and memory. */
 extern const br_backend br__cpu_backend;
+
+/* Adds a device, whose type and index must be free. Returns false with an error if they are not. */
+bool br__register_backend(const br_backend *backend);
 
 /* ---- Work ------------------------------------------------------------------------------------ */
 

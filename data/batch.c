@@ -66,7 +66,7 @@ static br_tensor *pad(const column *c, double value)
     for (int64_t i = 0; i < c->count; i++)
         if (c->items[i]->sizes[0] > sizes[1])
             sizes[1] = c->items[i]->sizes[0];
-    br_tensor *all = br_full(first->ndim + 1, sizes, value, first->dtype);
+    br_tensor *all = br_new_full(first, first->ndim + 1, sizes, value, first->dtype);
     for (int64_t i = 0; all && i < c->count; i++) {
         br_tensor row = br__window(all);
         br__window_slice(&row, 0, i, 1, 1);

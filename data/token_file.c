@@ -67,8 +67,8 @@ static bool get_part(void *context, int64_t i, br_tensor **fields)
 {
     const token_file *f = context;
     int64_t length = f->options.length, first = i * f->options.stride;
-    br_tensor *input = br_empty(BR_SHAPE(length), BR_I64);
-    br_tensor *target = br_empty(BR_SHAPE(length), BR_I64);
+    br_tensor *input = br__new_on_host(op, BR_SHAPE(length), BR_I64);
+    br_tensor *target = br__new_on_host(op, BR_SHAPE(length), BR_I64);
     int64_t *in = br_data_i64(input), *out = br_data_i64(target);
     for (int64_t k = 0; out && k <= length; k++) {
         int64_t token = token_at(f, first + k);

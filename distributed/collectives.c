@@ -73,6 +73,11 @@ static bool communicate(collective *c)
 /* Returns t, or a contiguous copy of it in the innermost scope. */
 static br_tensor *dense(collective *c, br_tensor *t)
 {
+    if (t && !br_failed() && br_device_of(t).type != BR_CPU)
+        br_fail(BR_ERROR_ARGUMENT, c->note.op,
+                "t %s is on %s, but processes exchange the host's memory: copy it with "
+                "br_to_device()",
+                br_shape_text(t), br_device_name(br_device_of(t)));
     br_tensor *copy = t && !br_failed() ? br_contiguous(br_detach(t)) : NULL;
     c->data = copy ? br_data(copy) : NULL;
     if (t && !copy && !c->note.error)

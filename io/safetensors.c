@@ -284,7 +284,7 @@ static void convert_piece(void *context, int64_t i)
 
 static br_tensor *converted(const br_safetensors *file, const br_file_entry *e)
 {
-    br_tensor *t = br__new(op, e->ndim, e->sizes, BR_F32);
+    br_tensor *t = br__new_on_host(op, e->ndim, e->sizes, BR_F32);
     if (t && e->numel > 0) {
         conversion c = { e, file->data + e->begin, (float *)t->data };
         br__parallel((e->numel + BR_GRAIN - 1) / BR_GRAIN, convert_piece, &c);
@@ -307,7 +307,7 @@ br_tensor *br__entry_tensor(br_safetensors *file, const br_file_entry *e)
     if (!known)
         return converted(file, e);
     if (e->numel == 0)
-        return br__new(op, e->ndim, e->sizes, dtype);
+        return br__new_on_host(op, e->ndim, e->sizes, dtype);
     char *data = (char *)file->data + e->begin;
     if ((uintptr_t)data % br_dtype_size(dtype) != 0 ||
         (br__is_kind(dtype, BR_KIND_BOOL) && !are_bools(data, e->numel)))

@@ -223,12 +223,10 @@ static bool make_header(buffer *b, size_t n, const br_named_tensor *items, int64
 
 const br_tensor *br__dense(const char *operation, const br_tensor *t)
 {
-    if (t->contiguous)
+    if (t->contiguous && br__is_on_host(t))
         return t;
-    br_tensor *dense = br__new(operation, t->ndim, t->sizes, t->dtype);
-    if (dense)
-        br__copy(dense, t);
-    return dense;
+    br_tensor *dense = br__new_on_host(operation, t->ndim, t->sizes, t->dtype);
+    return dense && br__transfer(operation, dense, t) ? dense : NULL;
 }
 
 static bool write_tensor(br_replacement *file, const br_tensor *t)

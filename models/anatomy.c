@@ -301,7 +301,8 @@ br_tensor *br_anatomy_embeddings_forward(br_anatomy_embeddings *self, br_tensor 
 {
     br_enter(self);
     int64_t seq_length = br_size(input_ids, 1);
-    br_tensor *position_ids = br_unsqueeze(br_arange(0, (double)seq_length, 1, BR_I64), 0);
+    br_tensor *position_ids =
+        br_unsqueeze(br_new_arange(input_ids, 0, (double)seq_length, 1, BR_I64), 0);
     br_tensor *token_embeddings = br_embedding_forward(self->token_embeddings, input_ids);
     br_tensor *position_embeddings = br_embedding_forward(self->position_embeddings, position_ids);
     br_tensor *embeddings = br_add(token_embeddings, position_embeddings);

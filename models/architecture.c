@@ -249,7 +249,8 @@ br_tensor *br_architecture_embeddings_forward(br_architecture_embeddings *self,
     br_enter(self);
     br_tensor *token_embeddings = br_embedding_forward(self->token_embeddings, input_ids);
     int64_t seq_length = br_size(input_ids, 1);
-    br_tensor *position_ids = br_unsqueeze(br_arange(0, (double)seq_length, 1, BR_I64), 0);
+    br_tensor *position_ids =
+        br_unsqueeze(br_new_arange(input_ids, 0, (double)seq_length, 1, BR_I64), 0);
     br_tensor *position_embeddings = br_embedding_forward(self->position_embeddings, position_ids);
     br_tensor *embeddings = br_add(token_embeddings, position_embeddings);
     embeddings = br_layer_norm_forward(self->layer_norm, embeddings);

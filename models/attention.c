@@ -23,7 +23,7 @@ static br_tensor *attend_storing_weights(br_tensor *q, br_tensor *k, br_tensor *
     double scale = a->scale != 0 ? a->scale : 1 / sqrt((double)br_size(q, -1));
     br_tensor *visible = a->visible;
     if (a->is_causal)
-        visible = zoo_visible_past(0, br_size(q, -2));
+        visible = zoo_visible_past(q, 0, br_size(q, -2));
     br_tensor *hidden = visible ? br_logical_not(visible) : NULL;
     br_tensor *scores = br_mul_scalar(br_matmul(q, br_transpose(k, -1, -2)), scale);
     if (a->bias)
@@ -64,7 +64,7 @@ br_tensor *zoo_visible_keys(const char *model, const char *name, br_tensor *mask
     return br_unsqueeze(br_unsqueeze(visible, 1), 1);
 }
 
-br_tensor *zoo_visible_past(int64_t past, int64_t n)
+br_tensor *zoo_visible_past(const br_tensor *like, int64_t past, int64_t n)
 {
-    return br_tril(br_ones(BR_SHAPE(n, past + n), BR_BOOL), past);
+    return br_tril(br_new_ones(like, BR_SHAPE(n, past + n), BR_BOOL), past);
 }

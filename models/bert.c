@@ -134,7 +134,7 @@ br_tensor *br_bert_embedding_forward(br_bert_embedding *self, br_tensor *x, br_t
 {
     br_enter(self);
     int64_t seq_len = br_size(x, 1);
-    br_tensor *pos = br_arange(0, (double)seq_len, 1, BR_I64);
+    br_tensor *pos = br_new_arange(x, 0, (double)seq_len, 1, BR_I64);
     br_tensor *tok_embed = br_embedding_forward(self->tok_embed, x);
     br_tensor *pos_embed = br_embedding_forward(self->pos_embed, br_unsqueeze(pos, 0));
     br_tensor *seg_embed = br_embedding_forward(self->seg_embed, seg);

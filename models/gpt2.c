@@ -268,7 +268,7 @@ static br_tensor *positions(const br_tensor *ids, const br_gpt2_options *o)
     int64_t past = br_cache_length(o->cache), n = br_size(ids, 1);
     const br_tensor *given = o->position_ids;
     if (!given)
-        return br_unsqueeze(br_arange((double)past, (double)(past + n), 1, BR_I64), 0);
+        return br_unsqueeze(br_new_arange(ids, (double)past, (double)(past + n), 1, BR_I64), 0);
     if (br_ndim(given) == 2 && br_size(given, 1) == n &&
         (br_size(given, 0) == 1 || br_size(given, 0) == br_size(ids, 0)))
         return o->position_ids;
@@ -296,7 +296,7 @@ static pass begin_pass(const br_tensor *ids, const br_gpt2_options *o)
         return p;
     }
     if (n > 1)
-        p.visible = zoo_visible_past(past, n);
+        p.visible = zoo_visible_past(ids, past, n);
     br_tensor *keys =
         zoo_visible_keys(op, "attention_mask", o->attention_mask, br_size(ids, 0), past + n);
     if (keys)
@@ -419,7 +419,7 @@ br_language_model br_gpt2_language_model(br_gpt2_lm *model)
  */
 static br_tensor *next_labels(br_tensor *labels)
 {
-    br_tensor *none = br_full(BR_SHAPE(br_size(labels, 0), 1), -100, BR_I64);
+    br_tensor *none = br_new_full(labels, BR_SHAPE(br_size(labels, 0), 1), -100, BR_I64);
     br_tensor *next = br_cat(BR_INPUTS(br_slice(labels, 1, 1, BR_ALL, 1), none), 1);
     return br_reshape(next, BR_SHAPE(-1));
 }

@@ -169,9 +169,10 @@ static br_tensor *embed(br_hf_bert_embeddings *self, br_tensor *ids, br_tensor *
     br_enter(self);
     if (!good_ids(self, ids, types))
         return br_leave(self, NULL);
-    br_tensor *positions = br_unsqueeze(br_arange(0, (double)br_size(ids, 1), 1, BR_I64), 0);
+    br_tensor *positions =
+        br_unsqueeze(br_new_arange(ids, 0, (double)br_size(ids, 1), 1, BR_I64), 0);
     if (!types) /* one id, broadcast to all tokens */
-        types = br_zeros(BR_SHAPE(1, 1), BR_I64);
+        types = br_new_zeros(ids, BR_SHAPE(1, 1), BR_I64);
     br_tensor *x = br_add(br_embedding_forward(self->word_embeddings, ids),
                           br_embedding_forward(self->token_type_embeddings, types));
     x = br_add(x, br_embedding_forward(self->position_embeddings, positions));

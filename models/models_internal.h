@@ -63,7 +63,7 @@ br_tensor *zoo_split_heads(br_tensor *x, int64_t heads);
 br_tensor *zoo_visible_keys(const char *model, const char *name, br_tensor *mask, int64_t batch,
                             int64_t keys);
 /* Returns the causal mask of the last n of past + n tokens, bool [n, past + n]: each attends to
- * itself and all earlier tokens. */
-br_tensor *zoo_visible_past(int64_t past, int64_t n);
+ * itself and all earlier tokens. It is on the device of `like`. */
+br_tensor *zoo_visible_past(const br_tensor *like, int64_t past, int64_t n);
 
 #endif

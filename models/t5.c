@@ -72,8 +72,10 @@ static br_tensor *position_bias(br_t5_stack *self, int64_t past, int64_t n, br_t
     br_t5_layer *layer = first ? br_module_list_at(first->layer, 0) : NULL;
     if (!layer)
         return NULL;
-    br_tensor *buckets = zoo_t5_buckets(&self->config, self->is_decoder, past, n, past + n);
-    br_tensor *rows = br_embedding_forward(layer->SelfAttention->relative_attention_bias, buckets);
+    br_embedding *table = layer->SelfAttention->relative_attention_bias;
+    br_tensor *buckets =
+        zoo_t5_buckets(&self->config, table->weight, self->is_decoder, past, n, past + n);
+    br_tensor *rows = br_embedding_forward(table, buckets);
     br_tensor *bias = br_unsqueeze(br_permute(rows, BR_DIMS(2, 0, 1)), 0);
     return visible ? br_masked_fill(bias, br_logical_not(visible), -INFINITY) : bias;
 }
@@ -224,7 +226,7 @@ static br_tensor *visible_in(const br_t5_stack *self, const br_tensor *ids, br_t
     br_tensor *keys = zoo_visible_keys(op, name, mask, br_size(ids, 0), past + n);
     if (!self->is_decoder || n == 1)
         return keys;
-    br_tensor *before = zoo_visible_past(past, n);
+    br_tensor *before = zoo_visible_past(ids, past, n);
     return keys ? br_logical_and(before, keys) : before;
 }
 
@@ -378,5 +380,6 @@ br_tensor *br_t5_start(const br_t5 *self, int64_t batch)
     if (!br_module_is_usable(op, self) ||
         !good_id(self, "decoder_start_token_id", self->config.decoder_start_token_id))
         return NULL;
-    return br_full(BR_SHAPE(batch, 1), (double)self->config.decoder_start_token_id, BR_I64);
+    return br_new_full(self->shared->weight, BR_SHAPE(batch, 1),
+                       (double)self->config.decoder_start_token_id, BR_I64);
 }

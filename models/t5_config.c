@@ -191,16 +191,17 @@ static br_tensor *bucket_table(const br_t5_config *c, int64_t n)
     return table;
 }
 
-br_tensor *zoo_t5_buckets(const br_t5_config *c, bool is_decoder, int64_t past, int64_t n,
-                          int64_t keys)
+br_tensor *zoo_t5_buckets(const br_t5_config *c, const br_tensor *like, bool is_decoder,
+                          int64_t past, int64_t n, int64_t keys)
 {
     int64_t count = c->relative_attention_num_buckets, most = c->relative_attention_max_distance;
     int64_t each = is_decoder ? count : count / 2;
-    br_tensor *query = br_arange((double)past, (double)(past + n), 1, BR_I64);
-    br_tensor *key = br_arange(0, (double)keys, 1, BR_I64);
+    br_tensor *query = br_new_arange(like, (double)past, (double)(past + n), 1, BR_I64);
+    br_tensor *key = br_new_arange(like, 0, (double)keys, 1, BR_I64);
     br_tensor *offset = br_sub(br_unsqueeze(key, 0), br_unsqueeze(query, 1));
     br_tensor *distance = br_clamp(is_decoder ? br_neg(offset) : br_abs(offset), 0, (double)most);
-    br_tensor *flat = br_index_select(bucket_table(c, each), 0, br_reshape(distance, BR_SHAPE(-1)));
+    br_tensor *table = br_to_device(bucket_table(c, each), br_device_of(like));
+    br_tensor *flat = br_index_select(table, 0, br_reshape(distance, BR_SHAPE(-1)));
     br_tensor *buckets = br_reshape(flat, BR_SHAPE(n, keys));
     if (is_decoder)
         return buckets;

@@ -212,7 +212,7 @@ br_vanilla_encoder *br_vanilla_encoder_new(const br_vanilla_config *config)
 /* Embeds tokens and positions: ids [B, S] -> [B, S, embed_dim]. */
 static br_tensor *embed(br_embedding *tok_emb, br_embedding *pos_emb, double scale, br_tensor *ids)
 {
-    br_tensor *positions = br_arange(0, (double)br_size(ids, 1), 1, BR_I64);
+    br_tensor *positions = br_new_arange(ids, 0, (double)br_size(ids, 1), 1, BR_I64);
     br_tensor *pos_embeddings = br_embedding_forward(pos_emb, br_unsqueeze(positions, 0));
     br_tensor *tok_embeddings = br_mul_scalar(br_embedding_forward(tok_emb, ids), scale);
     return br_add(tok_embeddings, pos_embeddings);
@@ -283,7 +283,7 @@ br_tensor *br_vanilla_trg_mask(br_tensor *trg, int64_t pad_idx)
     br_scope *scope = br_scope_begin();
     int64_t trg_len = br_size(trg, 1);
     br_tensor *trg_pad_mask = visible_tokens(trg, pad_idx);
-    br_tensor *ones = br_ones(BR_SHAPE(trg_len, trg_len), BR_BOOL);
+    br_tensor *ones = br_new_ones(trg, BR_SHAPE(trg_len, trg_len), BR_BOOL);
     trg_pad_mask = br_logical_and(br_tril(ones, 0), trg_pad_mask);
     br_scope_return(scope, trg_pad_mask);
     br_scope_end(scope);

@@ -247,7 +247,7 @@ static br_tensor *with_one_more(const pass *p, br_tensor *x, br_tensor *row)
 {
     const int64_t e = p->self->embed_dim;
     br_tensor *more = row ? br_expand(row, BR_SHAPE(p->batch, 1, e))
-                          : br_zeros(BR_SHAPE(p->batch, 1, e), br_dtype_of(x));
+                          : br_new_zeros(x, BR_SHAPE(p->batch, 1, e), br_dtype_of(x));
     return br_cat(BR_INPUTS(x, more), 1);
 }
 
@@ -281,7 +281,7 @@ static br_tensor *additive(const pass *p, br_tensor *mask)
 {
     br_dtype dtype = p->query->dtype;
     if (mask->dtype == BR_BOOL)
-        mask = br_masked_fill(br_zeros(mask->ndim, mask->sizes, dtype), mask, -INFINITY);
+        mask = br_masked_fill(br_new_zeros(mask, mask->ndim, mask->sizes, dtype), mask, -INFINITY);
     int64_t more = mask ? p->keys - mask->sizes[mask->ndim - 1] : 0;
     if (more == 0)
         return mask;
@@ -289,7 +289,7 @@ static br_tensor *additive(const pass *p, br_tensor *mask)
     for (int i = 0; i < mask->ndim; i++)
         sizes[i] = mask->sizes[i];
     sizes[mask->ndim - 1] = more;
-    return br_cat(BR_INPUTS(mask, br_zeros(mask->ndim, sizes, dtype)), -1);
+    return br_cat(BR_INPUTS(mask, br_new_zeros(mask, mask->ndim, sizes, dtype)), -1);
 }
 
 /* Returns true if the causal mask is the only one. It then also covers the keys that the options
@@ -302,7 +302,7 @@ static bool only_causal(const pass *p)
 static br_tensor *causal_mask(const pass *p)
 {
     int64_t keys = only_causal(p) ? p->keys : p->key->sizes[1];
-    return br_triu(br_ones(BR_SHAPE(p->length, keys), BR_BOOL), 1);
+    return br_triu(br_new_ones(p->query, BR_SHAPE(p->length, keys), BR_BOOL), 1);
 }
 
 /* Returns the sum of all masks, broadcastable to [batch, heads, length, keys], or NULL if there is

@@ -95,7 +95,7 @@ static bool check(const slot *s, const br_tensor *key, const br_tensor *value)
 static bool resize(br_tensor **buffer, const br_tensor *t, int64_t length, int64_t capacity)
 {
     br_tensor *larger =
-        br_empty(BR_SHAPE(t->sizes[0], t->sizes[1], capacity, t->sizes[3]), t->dtype);
+        br_new_empty(t, BR_SHAPE(t->sizes[0], t->sizes[1], capacity, t->sizes[3]), t->dtype);
     if (length > 0)
         br_copy_(br_narrow(larger, 2, 0, length), br_narrow(*buffer, 2, 0, length));
     if (br_failed())

@@ -320,7 +320,7 @@ br_tensor *br_init_trunc_normal_(br_tensor *t, double mean, double std, double l
     }
     br_tensor *values = br_failed() ? NULL : br_from_data(t->ndim, t->sizes, t->dtype, d.values);
     if (values && br__before_change("init_trunc_normal_", "t", t, BR_INPUTS(t)))
-        br__copy(t, values);
+        br__transfer("init_trunc_normal_", t, values);
     free_arrays(&d);
     br_scope_end(scope);
     return br_failed() ? NULL : t;

@@ -138,7 +138,8 @@ static br_tensor *orthonormal(const br_tensor *matrix)
     br_tensor *result = NULL;
     if (rows && br_copy_out(matrix, rows, bytes)) {
         orthonormalize(matrix->sizes[0], matrix->sizes[1], rows);
-        result = br_from_f64(2, matrix->sizes, rows);
+        result = br__placed("init_orthogonal_", br__backend_of(matrix),
+                            br_from_f64(2, matrix->sizes, rows));
     }
     br_free(rows);
     return result;

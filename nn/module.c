@@ -312,7 +312,7 @@ br_tensor *br_module_add_computed_buffer(br_module *module, const char *name,
     if (!compute)
         br_fail(BR_ERROR_ARGUMENT, op, "compute is NULL, but it is required");
     br_tensor *exact = br_failed() ? NULL : compute(module);
-    br_tensor *t = exact ? br__new(op, exact->ndim, exact->sizes, BR_F32) : NULL;
+    br_tensor *t = exact ? br__new_on(op, exact, exact->ndim, exact->sizes, BR_F32) : NULL;
     if (t)
         br__copy(br_scope_return(scope, t), exact);
     br_scope_end(scope);

@@ -120,9 +120,9 @@ static br_tensor *run_spectral_norm(void *module, br_tensor *weight)
     return br_div(weight, sigma);
 }
 
-static br_tensor *random_unit(const spectral_norm *self, int64_t n, br_dtype dtype)
+static br_tensor *random_unit(const spectral_norm *self, const br_tensor *matrix, int64_t n)
 {
-    br_tensor *t = br_empty(BR_SHAPE(n), dtype);
+    br_tensor *t = br_new_empty(matrix, BR_SHAPE(n), br_dtype_of(matrix));
     return unit(self, t ? br__normal_(t, 0, 1) : NULL);
 }
 
@@ -131,8 +131,8 @@ static void init_vectors(spectral_norm *self, br_tensor *weight)
     br_tensor *matrix = as_matrix(self, weight);
     if (!matrix)
         return;
-    br_tensor *u = random_unit(self, matrix->sizes[0], matrix->dtype);
-    br_tensor *v = random_unit(self, matrix->sizes[1], matrix->dtype);
+    br_tensor *u = random_unit(self, matrix, matrix->sizes[0]);
+    br_tensor *v = random_unit(self, matrix, matrix->sizes[1]);
     self->u = br_buffer(self, "_u", u);
     self->v = br_buffer(self, "_v", v);
     if (!br_failed())

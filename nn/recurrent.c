@@ -145,7 +145,7 @@ static bool check_input(const br_rnn *self, const br_tensor *x)
 {
     const char *op = name_of(self);
     if (!br__floating(op, "input", x) ||
-        !br__same_dtype(op, "input", x, "weight_hh_l0", self->weights[WEIGHT_HH]))
+        !br__compatible(op, "input", x, "weight_hh_l0", self->weights[WEIGHT_HH]))
         return false;
     if ((x->ndim != 2 && x->ndim != 3) || x->sizes[x->ndim - 1] != self->input_size) {
         br_fail(BR_ERROR_SHAPE, op,
@@ -167,8 +167,8 @@ static br_tensor *initial_state(const br_rnn *self, const char *name, br_tensor 
 {
     int64_t sizes[] = { self->options.num_layers * directions(self), x->sizes[1], size };
     if (!state)
-        return br_zeros(3, sizes, x->dtype);
-    if (!br__same_dtype(name_of(self), "input", x, name, state))
+        return br_new_zeros(x, 3, sizes, x->dtype);
+    if (!br__compatible(name_of(self), "input", x, name, state))
         return NULL;
     int64_t unbatched[] = { sizes[0], sizes[2] };
     const int64_t *want = batched ? sizes : unbatched;
@@ -265,7 +265,8 @@ static br_tensor *where_valid(const char *op, const run *r, br_tensor *lengths)
                            "length %" PRId64 " of sequence %" PRId64 " is outside 1 .. %" PRId64,
                            length, i, steps);
     }
-    br_tensor *step = br_reshape(br_arange(0, (double)steps, 1, BR_I64), BR_SHAPE(-1, 1));
+    br_tensor *step =
+        br_reshape(br_new_arange(lengths, 0, (double)steps, 1, BR_I64), BR_SHAPE(-1, 1));
     return br_unsqueeze(br_lt(step, lengths), 2);
 }
 

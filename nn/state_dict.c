@@ -57,7 +57,8 @@ void br__loading_apply(const br_loading *l)
         if (!l->fits[i])
             continue;
         br_tensor *own = l->own->items[i].tensor;
-        br__copy(own, source_of(l, i));
+        if (!br__transfer("load_state_dict", own, source_of(l, i)))
+            return;
         br__changed_by(own, "load_state_dict");
     }
 }

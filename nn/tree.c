@@ -197,23 +197,34 @@ static const br_entry *computed_entry_of(const br_module_state *state, const br_
     return found;
 }
 
-/* Returns t in `dtype`. A computed buffer whose values are unchanged is computed again, so that it
- * has the full precision of `dtype`. */
+/* Returns t in `dtype`, on its device. A computed buffer whose values are unchanged is computed
+ * again, so that it has the full precision of `dtype`. */
 static br_tensor *convert(const br_module *module, br_tensor *t, br_dtype dtype)
 {
     void *self;
     const br_entry *entry = computed_entry_of(module->state, t, &self);
     br_tensor *exact = entry ? entry->compute(self) : NULL;
     bool same = exact && br__same_shape(exact, t) && br_equal(br_to(exact, t->dtype), t);
-    br_tensor *converted = br_failed() ? NULL : br__new("module_to", t->ndim, t->sizes, dtype);
+    br_tensor *converted = br_failed() ? NULL : br__new_like("module_to", t, dtype);
     if (converted)
         br__copy(converted, same ? exact : t);
     return converted;
 }
 
+/* Fails if a tensor shares its storage, since the other users of the storage would see it with the
+ * wrong dtype or on the wrong device. */
+static bool owns_memory(const char *op, const br_named_tensor *item)
+{
+    if (atomic_load(&item->tensor->storage->refs) == 1)
+        return true;
+    br_fail(BR_ERROR_STATE, op,
+            "%s %s shares its memory with a view or a saved value: free those first", item->name,
+            br__shape(item->tensor));
+    return false;
+}
+
 /* Makes copies of the list's floating-point tensors in `dtype`, in the innermost scope. The entries
- * of tensors that need no conversion stay NULL. Fails if a tensor shares its storage, since the
- * other users of the storage would see it with the wrong dtype. */
+ * of tensors that need no conversion stay NULL. */
 static bool make_converted(const br_module *module, const br_named_list *list, br_dtype dtype,
                            br_tensor **converted)
 {
@@ -221,12 +232,8 @@ static bool make_converted(const br_module *module, const br_named_list *list, b
         br_tensor *t = list->items[i].tensor;
         if (!br_is_floating(t) || t->dtype == dtype)
             continue;
-        if (atomic_load(&t->storage->refs) > 1) {
-            br_fail(BR_ERROR_STATE, "module_to",
-                    "%s %s shares its memory with a view or a saved value: free those first",
-                    list->items[i].name, br__shape(t));
+        if (!owns_memory("module_to", &list->items[i]))
             return false;
-        }
         converted[i] = convert(module, t, dtype);
         if (!converted[i])
             return false;
@@ -255,6 +262,52 @@ bool br_module_to(br_module *module, br_dtype dtype)
         br__swap_data("module_to", list->items[i].tensor, converted[i]);
     }
     br_free(converted);
+    br_scope_end(scope);
+    br_named_list_free(list);
+    return ok;
+}
+
+/* Makes copies of the list's tensors, and of their gradients, on a device, in the innermost scope.
+ * The entries of tensors that are there already, and of gradients that do not exist, stay NULL. */
+static bool make_moved(const br_named_list *list, br_device device, br_tensor **moved,
+                       br_tensor **grads)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        br_tensor *t = list->items[i].tensor, *grad = br_grad_of(t);
+        br_tensor *copy = br_to_device(t, device);
+        if (copy == t)
+            continue;
+        if (!copy || !owns_memory("module_to_device", &list->items[i]))
+            return false;
+        moved[i] = copy;
+        grads[i] = grad ? br_to_device(grad, device) : NULL;
+    }
+    return !br_failed();
+}
+
+bool br_module_to_device(br_module *module, br_device device)
+{
+    static const char op[] = "module_to_device";
+    br_named_list *list =
+        br__find_backend(op, device)
+            ? br__collect(op, module, BR_COLLECT_BUFFERS | BR_COLLECT_NONPERSISTENT)
+            : NULL;
+    if (!list)
+        return false;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor **moved = br_calloc(2 * (size_t)list->count, sizeof(br_tensor *));
+    br_tensor **grads = moved ? moved + list->count : NULL;
+    bool ok = scope && moved && make_moved(list, device, moved, grads);
+    for (int64_t i = 0; ok && i < list->count; i++) {
+        br_tensor *t = list->items[i].tensor;
+        if (!moved[i])
+            continue;
+        br_set_grad(t, NULL);
+        br__swap_data(op, t, moved[i]);
+        if (grads[i])
+            ok = br_set_grad(t, grads[i]);
+    }
+    br_free(moved);
     br_scope_end(scope);
     br_named_list_free(list);
     return ok;

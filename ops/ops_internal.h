@@ -60,7 +60,8 @@ br_tensor *br__comparison(const char *op, br_pointwise kernel, br_tensor *a, br_
 br_tensor *br__binary_scalar(const char *op, br_pointwise kernel, br_tensor *a, double s,
                              bool reversed);
 br_tensor *br__comparison_scalar(const char *op, br_pointwise kernel, br_tensor *a, double s);
-/* Returns true if b broadcasts to a's shape; fails otherwise, with b_name for b in the message. */
+/* Returns true if b broadcasts to a's shape and is on its device; fails otherwise, with b_name for
+ * b in the message. */
 bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, const br_tensor *a);
 
 /* sigmoid s(x) for use in gradients. Its own gradient is s(x) s(-x), which stays accurate where s

@@ -19,7 +19,8 @@ static bool check(const void *options)
 static br_tensor *make_sum(br_tensor *param, const void *options)
 {
     const br_adagrad_options *o = options;
-    return br_full(param->ndim, param->sizes, o->initial_accumulator_value, param->dtype);
+    return br_new_full(param, param->ndim, param->sizes, o->initial_accumulator_value,
+                       param->dtype);
 }
 
 static bool describe(br_optim_work *work, br_update *update)

@@ -22,7 +22,7 @@ static bool add_copies(br_averaged_model *self, const br_named_list *params)
     self->averages = br__named_list_new(true);
     for (int64_t i = 0; self->params && self->averages && i < params->count; i++) {
         const br_named_tensor *p = &params->items[i];
-        br_tensor *copy = br__new(op, p->tensor->ndim, p->tensor->sizes, p->tensor->dtype);
+        br_tensor *copy = br__new_like(op, p->tensor, p->tensor->dtype);
         if (!copy)
             return false;
         br__copy(copy, p->tensor);
@@ -31,7 +31,7 @@ static bool add_copies(br_averaged_model *self, const br_named_list *params)
             return false;
     }
     size_t n = (size_t)params->count;
-    self->n_averaged = br_retain(br_zeros(BR_SCALAR, BR_I64));
+    self->n_averaged = br_retain(br__host_zero(op));
     self->updates = br_calloc(n, sizeof *self->updates);
     self->spans = br_calloc(n, sizeof *self->spans);
     return self->updates && self->spans && !br_failed();
@@ -175,7 +175,8 @@ static bool load(const br_named_list *own, const br_named_list *state)
     for (int64_t i = 0; !br_failed() && i < own->count; i++)
         matching(&own->items[i], state);
     for (int64_t i = 0; !br_failed() && i < own->count; i++) {
-        br__copy(own->items[i].tensor, br_named_list_get(state, own->items[i].name));
+        if (!br__transfer(op, own->items[i].tensor, br_named_list_get(state, own->items[i].name)))
+            return false;
         br__changed_by(own->items[i].tensor, "averaged_model_load_state_dict");
     }
     return !br_failed();

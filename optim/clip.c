@@ -68,7 +68,7 @@ static bool add(clipping *c, br_tensor *grad)
 {
     br_tensor *dense = grad;
     if (!grad->contiguous) {
-        dense = br__new(c->op, grad->ndim, grad->sizes, grad->dtype);
+        dense = br__new_like(c->op, grad, grad->dtype);
         if (!dense)
             return false;
         br__copy(dense, grad);

@@ -14,7 +14,9 @@ typedef struct br_slot {
     char *name; /* unique in the optimizer */
     br_tensor *param;
     br_tensor *state[BR_OPTIM_MAX_STATES]; /* NULL: not created */
-    br_dtype state_dtype;                  /* the parameter's dtype when its state was created */
+    /* The parameter's dtype and backend when its state was created. */
+    br_dtype state_dtype;
+    const br_backend *state_backend;
     int group;
     bool stepped; /* the state is in use: a step was made or a state loaded */
 } br_slot;

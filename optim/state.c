@@ -69,7 +69,7 @@ static br_tensor *make_unneeded(loading *l, int64_t k, int i)
 {
     br_slot *slot = &l->optim->slots[k];
     br_scope *scope = br_no_grad_begin();
-    slot->state[i] = br_retain(br_zeros(slot->param->ndim, slot->param->sizes, slot->param->dtype));
+    slot->state[i] = br_retain(br_zeros_like(slot->param));
     br_scope_end(scope);
     l->arrivals[k].fresh[i] = slot->state[i] != NULL;
     return slot->state[i];
@@ -148,7 +148,7 @@ static void copy_state(const loading *l, int64_t k)
     }
     for (int i = 0; i < l->optim->n_states; i++) {
         if (l->arrivals[k].found[i]) {
-            br__copy(slot->state[i], l->arrivals[k].found[i]);
+            br__transfer("optim_load_state_dict", slot->state[i], l->arrivals[k].found[i]);
         } else {
             br_release(slot->state[i]);
             slot->state[i] = NULL;

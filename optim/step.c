@@ -8,7 +8,7 @@
 
 static br_tensor *dense_copy(const br_tensor *t)
 {
-    br_tensor *copy = br__new("optim_step", t->ndim, t->sizes, t->dtype);
+    br_tensor *copy = br__new_like("optim_step", t, t->dtype);
     if (copy)
         br__copy(copy, t);
     return copy;
@@ -26,14 +26,14 @@ br_tensor *br_optim_counter(br_tensor *param, const void *options)
 {
     (void)param;
     (void)options;
-    return br_zeros(BR_SCALAR, BR_I64);
+    return br__host_zero("optim_counter");
 }
 
 static br_tensor *make_state(const br_optim *optim, const br_slot *slot, int i)
 {
     const br_optim_state *state = &optim->kind->states[i];
     if (!state->make)
-        return br_zeros(slot->param->ndim, slot->param->sizes, slot->param->dtype);
+        return br_zeros_like(slot->param);
     br_tensor *made = state->make(slot->param, optim->groups[slot->group].options);
     /* Copy a tensor that is shared or not contiguous: the optimizer must own its state. */
     return !made || (made->contiguous && br__is_exclusive(made)) ? made : dense_copy(made);
@@ -48,6 +48,7 @@ bool br__slot_prepare(const br_optim *optim, br_slot *slot, bool *fresh)
             continue;
         slot->state[i] = br_retain(make_state(optim, slot, i));
         slot->state_dtype = dtype;
+        slot->state_backend = br__backend_of(slot->param);
         fresh[i] = slot->state[i] != NULL;
     }
     br_scope_end(scope);
@@ -73,12 +74,21 @@ bool br__slot_needs(const br_optim *optim, const br_slot *slot, int i)
 }
 
 /* Returns false and sets an error if the state was created before br_module_to() changed the
- * parameter's dtype. */
+ * parameter's dtype, or br_module_to_device() its device. */
 static bool state_fits(const br_optim *optim, const br_slot *slot)
 {
     br_dtype dtype = slot->param->dtype;
-    if (!slot->stepped || optim->n_states == 0 || slot->state_dtype == dtype)
+    const br_backend *backend = br__backend_of(slot->param);
+    if (!slot->stepped || optim->n_states == 0 ||
+        (slot->state_dtype == dtype && slot->state_backend == backend))
         return true;
+    if (slot->state_backend != backend) {
+        br_fail(BR_ERROR_STATE, "optim_step",
+                "%s is on %s, but its state was created when it was on %s: create a new optimizer "
+                "and load the state",
+                slot->name, backend->name, slot->state_backend->name);
+        return false;
+    }
     br_fail(BR_ERROR_DTYPE, "optim_step",
             "%s is %s, but its state was created when it was %s: create a new optimizer",
             slot->name, br_dtype_name(dtype), br_dtype_name(slot->state_dtype));

@@ -234,7 +234,7 @@ static br_tensor *untie(br_module *module, const char *path, const char *name,
     if (!field)
         return br_fail(BR_ERROR_STATE, op, "cannot untie %s.%s", path, name);
     br_scope *scope = br_scope_begin();
-    br_tensor *own = br_empty(tied->ndim, tied->sizes, tied->dtype);
+    br_tensor *own = br_new_empty(tied, tied->ndim, tied->sizes, tied->dtype);
     if (own && (own = br_module_replace_parameter(module, name, own)))
         *field = own;
     br_scope_end(scope);
@@ -306,7 +306,7 @@ static bool settle_ties(loading *l)
 static bool assign_key(loading *l, br_tensor *own, const br_weight_key *key)
 {
     br_scope *scope = br_scope_begin();
-    br_tensor *t = get(l, key);
+    br_tensor *t = br__placed(op, br__backend_of(own), get(l, key));
     if (t)
         br__swap_data(op, own, t);
     br_scope_end(scope);

@@ -76,14 +76,26 @@ uint64_t br_tensor_version(const br_tensor *t)
     return BR_LIVE("tensor_version", t) ? atomic_load(&t->storage->version) : 0;
 }
 
+/* Fails if the host cannot read t's memory. */
+static bool readable(const char *op, const br_tensor *t)
+{
+    if (br__is_on_host(t))
+        return true;
+    br_fail(BR_ERROR_STATE, op,
+            "t %s is on %s, whose memory the host cannot read: copy it to the CPU with "
+            "br_to_device(), or read it with br_copy_out()",
+            br__shape(t), br__backend_of(t)->name);
+    return false;
+}
+
 void *br_data(const br_tensor *t)
 {
-    return br__required("data", "t", t) ? t->data : NULL;
+    return br__required("data", "t", t) && readable("data", t) ? t->data : NULL;
 }
 
 static void *checked_data(const char *op, const br_tensor *t, br_dtype dtype)
 {
-    if (!br__has_dtype(op, "t", t, dtype))
+    if (!br__has_dtype(op, "t", t, dtype) || !readable(op, t))
         return NULL;
     if (!t->contiguous)
         return br_fail(BR_ERROR_ARGUMENT, op,
@@ -122,18 +134,27 @@ static bool one_element(const char *op, const br_tensor *t)
     return t->numel == 1;
 }
 
+/* Returns the element that is `offset` elements after the first one in memory, NAN with an error if
+ * the device fails. */
+static double value_at(const br_tensor *t, int64_t offset)
+{
+    br_element x;
+    return br__read_element(t, offset, &x) ? br__get(t->dtype, &x) : NAN;
+}
+
 double br_item(const br_tensor *t)
 {
-    return one_element("item", t) ? br__get(t->dtype, t->data) : NAN;
+    return one_element("item", t) ? value_at(t, 0) : NAN;
 }
 
 int64_t br_item_i64(const br_tensor *t)
 {
-    if (!one_element("item_i64", t))
+    br_element x;
+    if (!one_element("item_i64", t) || !br__read_element(t, 0, &x))
         return 0;
     if (!br__is_floating(t->dtype))
-        return br__dtypes[t->dtype].get_integer(t->data);
-    double value = br__get(t->dtype, t->data);
+        return br__dtypes[t->dtype].get_integer(&x);
+    double value = br__get(t->dtype, &x);
     if (!br__represents(BR_I64, trunc(value))) {
         br_fail(BR_ERROR_ARGUMENT, "item_i64", "%g cannot be represented as i64", value);
         return 0;
@@ -161,7 +182,7 @@ double br_at(const br_tensor *t, int ndim, const int64_t *index)
         }
         offset += k * t->strides[i];
     }
-    return br__get(t->dtype, t->data + offset * (int64_t)br__dtype_size(t->dtype));
+    return value_at(t, offset);
 }
 
 bool br_copy_out(const br_tensor *t, void *out, size_t bytes)
@@ -175,19 +196,20 @@ bool br_copy_out(const br_tensor *t, void *out, size_t bytes)
                 br_dtype_name(t->dtype), size, out ? bytes : 0);
         return false;
     }
-    if (t->contiguous) {
-        if (size > 0)
-            memcpy(out, t->data, size);
+    if (size == 0)
+        return true;
+    if (t->contiguous && br__is_on_host(t)) {
+        memcpy(out, t->data, size);
         return true;
     }
-    /* br__copy() can only write to a tensor, so the elements are copied to a temporary one
-     * first. */
+    if (t->contiguous)
+        return br__backend_of(t)->download(out, t);
+    /* A copy can only write to a tensor, so the elements are copied to a temporary one first. */
     br_scope *scope = br_scope_begin();
-    br_tensor *dense = br__new("copy_out", t->ndim, t->sizes, t->dtype);
-    if (dense) {
-        br__copy(dense, t);
+    br_tensor *dense = br__new_on_host("copy_out", t->ndim, t->sizes, t->dtype);
+    const bool ok = dense && br__transfer("copy_out", dense, t);
+    if (ok)
         memcpy(out, dense->data, size);
-    }
     br_scope_end(scope);
-    return dense != NULL;
+    return ok;
 }

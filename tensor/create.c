@@ -4,70 +4,81 @@
 #include <math.h>
 #include <string.h>
 
+/* ---- One value ------------------------------------------------------------------------------- */
+
 br_tensor *br_empty(int ndim, const int64_t *sizes, br_dtype dtype)
 {
     return br__new("empty", ndim, sizes, dtype);
 }
 
-/* Fills a contiguous tensor: writes one cache line, then copies it, in parts that stay in the
- * cache. */
-static __attribute__((noinline)) br_tensor *fill(br_tensor *t, double value)
+br_tensor *br_empty_like(const br_tensor *t)
 {
-    enum { LINE = 64, PART = 16384 };
+    return br__required("empty_like", "t", t) ? br__new_like("empty_like", t, t->dtype) : NULL;
+}
+
+br_tensor *br_new_empty(const br_tensor *t, int ndim, const int64_t *sizes, br_dtype dtype)
+{
+    return br__required("new_empty", "t", t) ? br__new_on("new_empty", t, ndim, sizes, dtype)
+                                             : NULL;
+}
+
+/* Sets all elements of a new tensor. NULL stays NULL. */
+static br_tensor *fill(br_tensor *t, double value)
+{
+    br_element element;
     if (!t)
         return NULL;
     BR_TRAFFIC(t);
-    const size_t size = br__dtype_size(t->dtype), bytes = (size_t)t->numel * size;
-    size_t done = 0;
-    for (; done < bytes && done < LINE; done += size)
-        br__put(t->dtype, t->data + done, value);
-    for (size_t n; done < bytes; done += n) {
-        n = done < PART ? done : PART;
-        n = n < bytes - done ? n : bytes - done;
-        memcpy(t->data + done, t->data, n);
-    }
+    br__put(t->dtype, &element, value);
+    br__backend_of(t)->fill(t, &element);
     return t;
-}
-
-enum { ZERO_PIECE = 1 << 20 };
-
-static size_t bytes_of(const br_tensor *t)
-{
-    return (size_t)t->numel * br__dtype_size(t->dtype);
-}
-
-static void zero_piece(void *context, int64_t i)
-{
-    const br_tensor *t = context;
-    size_t start = (size_t)i * ZERO_PIECE, rest = bytes_of(t) - start;
-    memset(t->data + start, 0, rest < ZERO_PIECE ? rest : ZERO_PIECE);
 }
 
 void br__set_zero(const br_tensor *t)
 {
-    br__parallel((int64_t)((bytes_of(t) + ZERO_PIECE - 1) / ZERO_PIECE), zero_piece,
-                 (void *)(uintptr_t)t);
-}
-
-static br_tensor *zeros(const char *op, int ndim, const int64_t *sizes, br_dtype dtype)
-{
-    BR_OP(op);
-    br_tensor *t = br__new(op, ndim, sizes, dtype);
-    BR_TRAFFIC(t);
-    if (t)
-        br__set_zero(t);
-    return t;
+    static const br_element zero;
+    br__backend_of(t)->fill(t, &zero);
 }
 
 br_tensor *br_zeros(int ndim, const int64_t *sizes, br_dtype dtype)
 {
-    return zeros("zeros", ndim, sizes, dtype);
+    BR_OP("zeros");
+    return fill(br__new("zeros", ndim, sizes, dtype), 0);
+}
+
+br_tensor *br_zeros_like(const br_tensor *t)
+{
+    BR_OP("zeros_like");
+    return br__required("zeros_like", "t", t) ? fill(br__new_like("zeros_like", t, t->dtype), 0)
+                                              : NULL;
+}
+
+br_tensor *br_new_zeros(const br_tensor *t, int ndim, const int64_t *sizes, br_dtype dtype)
+{
+    BR_OP("new_zeros");
+    return br__required("new_zeros", "t", t)
+               ? fill(br__new_on("new_zeros", t, ndim, sizes, dtype), 0)
+               : NULL;
 }
 
 br_tensor *br_ones(int ndim, const int64_t *sizes, br_dtype dtype)
 {
     BR_OP("ones");
     return fill(br__new("ones", ndim, sizes, dtype), 1);
+}
+
+br_tensor *br_ones_like(const br_tensor *t)
+{
+    BR_OP("ones_like");
+    return br__required("ones_like", "t", t) ? fill(br__new_like("ones_like", t, t->dtype), 1)
+                                             : NULL;
+}
+
+br_tensor *br_new_ones(const br_tensor *t, int ndim, const int64_t *sizes, br_dtype dtype)
+{
+    BR_OP("new_ones");
+    return br__required("new_ones", "t", t) ? fill(br__new_on("new_ones", t, ndim, sizes, dtype), 1)
+                                            : NULL;
 }
 
 /* Fails if an integer tensor cannot hold the value. */
@@ -79,40 +90,37 @@ static bool representable(const char *op, double value, br_dtype dtype)
     return false;
 }
 
-static br_tensor *full(const char *op, int ndim, const int64_t *sizes, double value, br_dtype dtype)
-{
-    BR_OP(op);
-    if (!representable(op, value, dtype))
-        return NULL;
-    return fill(br__new(op, ndim, sizes, dtype), value);
-}
-
 br_tensor *br_full(int ndim, const int64_t *sizes, double value, br_dtype dtype)
 {
-    return full("full", ndim, sizes, value, dtype);
+    BR_OP("full");
+    return representable("full", value, dtype) ? fill(br__new("full", ndim, sizes, dtype), value)
+                                               : NULL;
 }
 
-br_tensor *br_empty_like(const br_tensor *t)
+br_tensor *br_new_full(const br_tensor *t, int ndim, const int64_t *sizes, double value,
+                       br_dtype dtype)
 {
-    return br__required("empty_like", "t", t) ? br__new_like("empty_like", t, t->dtype) : NULL;
-}
-
-br_tensor *br_zeros_like(const br_tensor *t)
-{
-    return br__required("zeros_like", "t", t) ? zeros("zeros_like", t->ndim, t->sizes, t->dtype)
-                                              : NULL;
-}
-
-br_tensor *br_ones_like(const br_tensor *t)
-{
-    BR_OP("ones_like");
-    return br__required("ones_like", "t", t) ? fill(br__new_like("ones_like", t, t->dtype), 1)
-                                             : NULL;
+    static const char op[] = "new_full";
+    BR_OP(op);
+    return br__required(op, "t", t) && representable(op, value, dtype)
+               ? fill(br__new_on(op, t, ndim, sizes, dtype), value)
+               : NULL;
 }
 
 br_tensor *br_scalar(double value, br_dtype dtype)
 {
-    return full("scalar", 0, NULL, value, dtype);
+    BR_OP("scalar");
+    return representable("scalar", value, dtype) ? fill(br__new("scalar", BR_SCALAR, dtype), value)
+                                                 : NULL;
+}
+
+/* ---- Computed values ------------------------------------------------------------------------- */
+
+/* The host computes these in its own memory, from which they are copied to the default device. */
+
+static br_tensor *placed(const char *op, br_tensor *t)
+{
+    return br__placed(op, br__default_backend(), t);
 }
 
 /* Computes start + i * step with the rounding of PyTorch's AVX2 kernel on one thread. Elements are
@@ -180,27 +188,40 @@ static double integer_steps(double start, double end, double step)
     return (double)(distance / size + (distance % size != 0));
 }
 
-br_tensor *br_arange(double start, double end, double step, br_dtype dtype)
+static br_tensor *arange(const char *op, double start, double end, double step, br_dtype dtype)
 {
     if (br_failed())
         return NULL;
     if (!isfinite(start) || !isfinite(end) || !isfinite(step) || step == 0 ||
         (end - start) / step < 0)
-        return br_fail(BR_ERROR_ARGUMENT, "arange",
+        return br_fail(BR_ERROR_ARGUMENT, op,
                        "start %g, end %g, step %g: all must be finite, and step must be nonzero "
                        "and have the sign of end - start",
                        start, end, step);
     const bool integers = br__is_kind(dtype, BR_KIND_INTEGER);
     if (integers && !whole_steps(start, end, step))
-        return br_fail(BR_ERROR_ARGUMENT, "arange",
+        return br_fail(BR_ERROR_ARGUMENT, op,
                        "start %g, end %g, step %g: for i64, start and step must be integers, and "
                        "no magnitude may exceed 2^62",
                        start, end, step);
     double n = integers ? integer_steps(start, end, step) : ceil((end - start) / step);
     if (n >= 0x1p62)
-        return br_fail(BR_ERROR_ARGUMENT, "arange",
+        return br_fail(BR_ERROR_ARGUMENT, op,
                        "the range has %g elements, must have fewer than 2^62", n);
-    return fill_steps(br__new("arange", BR_SHAPE((int64_t)n), dtype), start, step);
+    return fill_steps(br__new_on_host(op, BR_SHAPE((int64_t)n), dtype), start, step);
+}
+
+br_tensor *br_arange(double start, double end, double step, br_dtype dtype)
+{
+    return placed("arange", arange("arange", start, end, step, dtype));
+}
+
+br_tensor *br_new_arange(const br_tensor *t, double start, double end, double step, br_dtype dtype)
+{
+    static const char op[] = "new_arange";
+    return br__required(op, "t", t)
+               ? br__placed(op, br__backend_of(t), arange(op, start, end, step, dtype))
+               : NULL;
 }
 
 /* Fills n evenly spaced integers. Like PyTorch, computes each value in f64 from the truncated start
@@ -231,21 +252,21 @@ br_tensor *br_linspace(double start, double end, int64_t steps, br_dtype dtype)
         return br_fail(BR_ERROR_ARGUMENT, "linspace",
                        "start is %g and end is %g: for i64, their magnitudes must be at most 2^62",
                        start, end);
-    br_tensor *t = br__new("linspace", BR_SHAPE(steps), dtype);
+    br_tensor *t = br__new_on_host("linspace", BR_SHAPE(steps), dtype);
     if (t)
         fills[dtype](t->data, start, end, steps);
-    return t;
+    return placed("linspace", t);
 }
 
 br_tensor *br_eye(int64_t n, int64_t m, br_dtype dtype)
 {
-    br_tensor *t = br__new("eye", BR_SHAPE(n, m), dtype);
+    br_tensor *t = br__new_on_host("eye", BR_SHAPE(n, m), dtype);
     if (!t)
         return NULL;
     memset(t->data, 0, t->storage->bytes);
     for (int64_t i = 0; i < n && i < m; i++)
         br__put(dtype, br__element(t, i * (m + 1)), 1);
-    return t;
+    return placed("eye", t);
 }
 
 static br_tensor *from_data(const char *op, int ndim, const int64_t *sizes, br_dtype dtype,
@@ -257,12 +278,12 @@ static br_tensor *from_data(const char *op, int ndim, const int64_t *sizes, br_d
     if (!values && numel > 0)
         return br_fail(BR_ERROR_ARGUMENT, op, "values is NULL, but shape %s has elements",
                        br__shape_of(ndim, sizes));
-    br_tensor *t = br__new(op, ndim, sizes, dtype);
+    br_tensor *t = br__new_on_host(op, ndim, sizes, dtype);
     if (t && numel > 0)
         memcpy(t->data, values, t->storage->bytes);
     for (int64_t i = 0; t && br__is_kind(dtype, BR_KIND_BOOL) && i < numel; i++)
         t->data[i] = t->data[i] != 0;
-    return t;
+    return placed(op, t);
 }
 
 br_tensor *br_from_data(int ndim, const int64_t *sizes, br_dtype dtype, const void *values)

@@ -33,6 +33,12 @@ typedef struct br_dtype_info {
 
 extern const br_dtype_info br__dtypes[BR_DTYPES];
 
+/* Room for one element of any dtype. */
+typedef union br_element {
+    double real;
+    int64_t integer;
+} br_element;
+
 static inline bool br__is_dtype(br_dtype dtype)
 {
     return (unsigned)dtype < BR_DTYPES;

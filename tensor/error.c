@@ -286,12 +286,20 @@ bool br__has_dtype(const char *op, const char *name, const br_tensor *t, br_dtyp
     return false;
 }
 
-bool br__compare_dtypes(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
-                        const br_tensor *b)
+bool br__compare_operands(const char *op, const char *a_name, const br_tensor *a,
+                          const char *b_name, const br_tensor *b, bool dtypes)
 {
     if (!br__required(op, a_name, a) || !br__required(op, b_name, b))
         return false;
-    if (a->dtype == b->dtype)
+    if (br__backend_of(a) != br__backend_of(b)) {
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "%s %s is on %s and %s %s is on %s: operands must be on one device (copy one with "
+                "br_to_device())",
+                a_name, br__shape(a), br__backend_of(a)->name, b_name, br__shape(b),
+                br__backend_of(b)->name);
+        return false;
+    }
+    if (!dtypes || a->dtype == b->dtype)
         return true;
     br_fail(BR_ERROR_DTYPE, op,
             "%s %s is %s and %s %s is %s: dtypes must be equal (convert one with br_to())", a_name,
@@ -316,6 +324,8 @@ bool br__wrap_dim(const char *op, const char *name, const br_tensor *t, int64_t 
 bool br__broadcast_named(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
                          const br_tensor *b, int *ndim, int64_t *sizes)
 {
+    if (a->storage && b->storage && br__backend_of(a) != br__backend_of(b))
+        return br__compare_operands(op, a_name, a, b_name, b, false);
     int n = a->ndim > b->ndim ? a->ndim : b->ndim;
     *ndim = n;
     for (int i = 0; i < n; i++) {

@@ -49,21 +49,30 @@ bool br__required_item_handle(const char *op, const char *name, int i, const voi
                               br_handle kind);
 bool br__floating(const char *op, const char *name, const br_tensor *t);
 bool br__has_dtype(const char *op, const char *name, const br_tensor *t, br_dtype dtype);
-/* The slow path of br__same_dtype(), which records the error. */
-__attribute__((cold)) bool br__compare_dtypes(const char *op, const char *a_name,
-                                              const br_tensor *a, const char *b_name,
-                                              const br_tensor *b);
-static inline bool br__same_dtype(const char *op, const char *a_name, const br_tensor *a,
+/* The slow path of br__compatible() and br__same_device(), which records the error. */
+__attribute__((cold)) bool br__compare_operands(const char *op, const char *a_name,
+                                                const br_tensor *a, const char *b_name,
+                                                const br_tensor *b, bool dtypes);
+/* Both must have the same dtype and be on the same device. */
+static inline bool br__compatible(const char *op, const char *a_name, const br_tensor *a,
                                   const char *b_name, const br_tensor *b)
 {
     return (a && b && a->dtype == b->dtype && a->mark == BR_MARK_LIVE && b->mark == BR_MARK_LIVE &&
-            !br__failed()) ||
-           br__compare_dtypes(op, a_name, a, b_name, b);
+            br__backend_of(a) == br__backend_of(b) && !br__failed()) ||
+           br__compare_operands(op, a_name, a, b_name, b, true);
+}
+/* Both must be on the same device; their dtypes may differ. */
+static inline bool br__same_device(const char *op, const char *a_name, const br_tensor *a,
+                                   const char *b_name, const br_tensor *b)
+{
+    return (a && b && a->mark == BR_MARK_LIVE && b->mark == BR_MARK_LIVE &&
+            br__backend_of(a) == br__backend_of(b) && !br__failed()) ||
+           br__compare_operands(op, a_name, a, b_name, b, false);
 }
 /* Converts a dimension in -ndim .. ndim-1 to 0 .. ndim-1. A 0-d tensor allows -1 and 0. */
 bool br__wrap_dim(const char *op, const char *name, const br_tensor *t, int64_t *dim);
-/* Computes the shape that a and b broadcast to. Error messages call them a and b, or use the given
- * names. */
+/* Computes the shape that a and b broadcast to. They must be on the same device, unless one is a
+ * header without a storage. Error messages call them a and b, or use the given names. */
 bool br__broadcast(const char *op, const br_tensor *a, const br_tensor *b, int *ndim,
                    int64_t *sizes);
 bool br__broadcast_named(const char *op, const char *a_name, const br_tensor *a, const char *b_name,

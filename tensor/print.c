@@ -202,11 +202,16 @@ static void append_suffix(text *out, const char *suffix)
     append(out, suffix, n);
 }
 
-/* Appends what the elements do not show: the shape of an empty tensor, and a dtype that PyTorch
- * would not infer from the elements. */
-static void append_suffixes(printer *p)
+/* Appends what the elements do not show: a device that is not the default one, the shape of an
+ * empty tensor, and a dtype that PyTorch would not infer from the elements. */
+static void append_suffixes(printer *p, const br_backend *backend)
 {
     const br_tensor *t = p->t;
+    if (backend != br__default_backend()) {
+        char device[64];
+        snprintf(device, sizeof device, "device='%s'", backend->name);
+        append_suffix(&p->out, device);
+    }
     if (t->numel == 0 && t->ndim != 1) {
         char size[BR_MAX_DIMS * 22 + 16] = "size=";
         br_shape_string(t, size + 5, sizeof size - 5);
@@ -222,10 +227,9 @@ static void append_suffixes(printer *p)
     }
 }
 
-char *br_to_string(const br_tensor *t)
+/* Returns the text of t, whose elements are in the host's memory, for a tensor of `backend`. */
+static char *to_string(const br_tensor *t, const br_backend *backend)
 {
-    if (!br__required("to_string", "t", t))
-        return NULL;
     printer p = { .t = t,
                   .summarize = t->numel > THRESHOLD,
                   .integral = true,
@@ -239,9 +243,22 @@ char *br_to_string(const br_tensor *t)
         choose_format(&p);
         append_items(&p, 0, t->data, INDENT);
     }
-    append_suffixes(&p);
+    append_suffixes(&p, backend);
     append_string(&p.out, ")");
     return p.out.chars;
+}
+
+char *br_to_string(const br_tensor *t)
+{
+    if (!br__required("to_string", "t", t))
+        return NULL;
+    if (br__is_on_host(t))
+        return to_string(t, &br__cpu_backend);
+    br_scope *scope = br_scope_begin();
+    const br_tensor *host = br__on_host("to_string", t);
+    char *string = host ? to_string(host, br__backend_of(t)) : NULL;
+    br_scope_end(scope);
+    return string;
 }
 
 void br_print(FILE *stream, const br_tensor *t)

@@ -60,24 +60,23 @@ static br_tensor in_memory_order(const br_tensor *t)
 /* Fills n contiguous elements of a dtype. */
 typedef void (*filler)(char *out, int64_t n, br_dtype dtype, double a, double b);
 
-/* Fills t in memory order. */
+/* Fills t in memory order. The host generates the numbers for every device. */
 static br_tensor *fill_in_order(const char *op, br_tensor *t, filler fill, double a, double b)
 {
     if (t->numel == 0)
         return t;
     br_tensor ordered = in_memory_order(t);
-    if (ordered.contiguous) {
+    if (ordered.contiguous && br__is_on_host(t)) {
         fill(ordered.data, t->numel, t->dtype, a, b);
         return t;
     }
     br_scope *scope = br_scope_begin();
-    br_tensor *dense = br__new(op, ordered.ndim, ordered.sizes, t->dtype);
-    if (dense) {
+    br_tensor *dense = br__new_on_host(op, ordered.ndim, ordered.sizes, t->dtype);
+    if (dense)
         fill(dense->data, t->numel, t->dtype, a, b);
-        br__copy(&ordered, dense);
-    }
+    const bool ok = dense && br__transfer(op, &ordered, dense);
     br_scope_end(scope);
-    return dense ? t : NULL;
+    return ok ? t : NULL;
 }
 
 /* ---- Uniform --------------------------------------------------------------------------------- */
@@ -178,7 +177,12 @@ static br_tensor *new_floating(const char *op, int ndim, const int64_t *sizes, b
 {
     if (!br_failed() && !br__is_floating(dtype))
         return br_fail(BR_ERROR_DTYPE, op, "dtype is %s, must be f32 or f64", br_dtype_name(dtype));
-    return br__new(op, ndim, sizes, dtype);
+    return br__new_on_host(op, ndim, sizes, dtype);
+}
+
+static br_tensor *placed(const char *op, br_tensor *t)
+{
+    return br__placed(op, br__default_backend(), t);
 }
 
 br_tensor *br_rand(int ndim, const int64_t *sizes, br_dtype dtype)
@@ -187,7 +191,7 @@ br_tensor *br_rand(int ndim, const int64_t *sizes, br_dtype dtype)
     br_tensor *t = new_floating("rand", ndim, sizes, dtype);
     if (t)
         fill_uniform(t->data, t->numel, dtype, 0, 1);
-    return t;
+    return placed("rand", t);
 }
 
 br_tensor *br_randn(int ndim, const int64_t *sizes, br_dtype dtype)
@@ -197,7 +201,7 @@ br_tensor *br_randn(int ndim, const int64_t *sizes, br_dtype dtype)
     if (t)
         (t->numel >= BLOCK ? fill_normal_blocks : fill_normal_singly)(t->data, t->numel, dtype, 0,
                                                                       1);
-    return t;
+    return placed("randn", t);
 }
 
 br_tensor *br_randint(int64_t low, int64_t high, int ndim, const int64_t *sizes)
@@ -206,7 +210,7 @@ br_tensor *br_randint(int64_t low, int64_t high, int ndim, const int64_t *sizes)
         return br_fail(BR_ERROR_ARGUMENT, "randint",
                        "low is %" PRId64 " and high is %" PRId64 ": low must be less than high",
                        low, high);
-    br_tensor *t = br__new("randint", ndim, sizes, BR_I64);
+    br_tensor *t = br__new_on_host("randint", ndim, sizes, BR_I64);
     if (!t)
         return NULL;
     uint64_t range = (uint64_t)high - (uint64_t)low;
@@ -216,7 +220,7 @@ br_tensor *br_randint(int64_t low, int64_t high, int ndim, const int64_t *sizes)
             range >= WIDE_RANGE ? br__random_u64() % range : br__random_u32() % (uint32_t)range;
         out[i] = (int64_t)((uint64_t)low + k);
     }
-    return t;
+    return placed("randint", t);
 }
 
 /* The Fisher-Yates shuffle: each position in turn gets one of the remaining numbers. */
@@ -252,8 +256,8 @@ br_tensor *br_randperm(int64_t n)
 {
     if (!br_failed() && n < 0)
         return br_fail(BR_ERROR_ARGUMENT, "randperm", "n is %" PRId64 ", must be at least 0", n);
-    br_tensor *t = br__new("randperm", BR_SHAPE(n), BR_I64);
+    br_tensor *t = br__new_on_host("randperm", BR_SHAPE(n), BR_I64);
     if (t)
         br__permute((int64_t *)(void *)t->data, n);
-    return t;
+    return placed("randperm", t);
 }

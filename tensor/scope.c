@@ -277,6 +277,9 @@ void br_thread_cleanup(void)
         br__object_free(s, sizeof *s);
     }
     br_free(th->stack);
-    *th = (br_thread){ .cold_data = th->cold_data, .generator = th->generator, .error = th->error };
+    *th = (br_thread){ .cold_data = th->cold_data,
+                       .generator = th->generator,
+                       .error = th->error,
+                       .backend = th->backend };
     br__objects_flush();
 }

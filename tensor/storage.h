@@ -13,6 +13,7 @@ typedef enum br_memory {
     BR_INLINE, /* directly after the struct: a small tensor needs one block, cached by its thread */
     BR_BLOCK,  /* in a block from br__block_alloc() */
     BR_BORROWED, /* the program's memory; `destroy` (or NULL) frees it */
+    BR_DEVICE,   /* memory of the backend */
 } br_memory;
 
 /* The extent that a large block was cut from; NULL for small blocks. */
@@ -25,7 +26,7 @@ typedef struct br_storage {
     atomic_uint_fast64_t version; /* number of in-place changes */
     const char *writer;           /* the operation that made the last in-place change */
     size_t bytes;                 /* requested size */
-    char *data;
+    char *data;                   /* an address that means something only to the backend */
     union {
         br_extent *extent;
         void (*destroy)(void *context);
@@ -103,12 +104,16 @@ br_tensor *br__take(br_tensor *t);
 /* Returns an owned reference. If t belongs to any scope of this thread, or to the tensors outside
  * every scope, takes over that reference; otherwise retains t. */
 br_tensor *br__take_over(br_tensor *t);
-/* Returns a tensor with the given shape and new contiguous storage. `op` is the prefix of error
- * messages. */
+/* Return a tensor with the given shape and new contiguous storage: on the thread's default device,
+ * on that of t, or in the memory of a given backend. `op` is the prefix of error messages. */
 br_tensor *br__new(const char *op, int ndim, const int64_t *sizes, br_dtype dtype);
-/* Same as br__new() with the shape of t, which was checked when t was created. */
+br_tensor *br__new_on(const char *op, const br_tensor *t, int ndim, const int64_t *sizes,
+                      br_dtype dtype);
+br_tensor *br__new_at(const char *op, const struct br_backend *backend, int ndim,
+                      const int64_t *sizes, br_dtype dtype);
+/* Same as br__new_on() with the shape of t, which was checked when t was created. */
 br_tensor *br__new_like(const char *op, const br_tensor *t, br_dtype dtype);
-/* Same as br__new(), but the dimensions except the last are in the memory order of `like`, if it
+/* Same as br__new_on(), but the dimensions except the last are in the memory order of `like`, if it
  * has the same ndim. Attention heads that were split by a view can then be joined again without a
  * copy. */
 br_tensor *br__new_in_order(const char *op, const br_tensor *like, int ndim, const int64_t *sizes,
@@ -117,9 +122,9 @@ br_tensor *br__new_in_order(const char *op, const br_tensor *like, int ndim, con
 void br__memory_order(const br_tensor *t, int *order);
 /* Returns a copy of t's header with its dimensions in that order, for reading. */
 br_tensor br__reordered(const br_tensor *t, const int *order);
-/* Same as br__new(), with dimensions in that memory order. */
-br_tensor *br__new_reordered(const char *op, int ndim, const int64_t *sizes, br_dtype dtype,
-                             const int *order);
+/* Same as br__new_on(), with dimensions in that memory order. */
+br_tensor *br__new_reordered(const char *op, const br_tensor *t, int ndim, const int64_t *sizes,
+                             br_dtype dtype, const int *order);
 /* Swaps the elements and dtypes of two tensors of the same shape; the tensor objects stay the same.
  * Counts as an in-place change of `a` by `op`. */
 void br__swap_data(const char *op, br_tensor *a, br_tensor *b);

@@ -36,6 +36,12 @@ static void describe(br_tensor *t)
     }
 }
 
+/* Whether the bytes are not counted by tensor/blocks.c. */
+static bool counts_own_bytes(const br_storage *storage)
+{
+    return storage->memory == BR_INLINE || storage->memory == BR_DEVICE;
+}
+
 static size_t storage_size(const br_storage *storage)
 {
     return sizeof *storage + (storage->memory == BR_INLINE ? storage->bytes : 0);
@@ -44,7 +50,7 @@ static size_t storage_size(const br_storage *storage)
 /* Frees a storage and adds `tensors` to the count of live tensors in the same step. */
 static void free_storage(br_storage *storage, int64_t tensors)
 {
-    br__count(tensors, storage->memory == BR_INLINE ? -(int64_t)storage->bytes : 0);
+    br__count(tensors, counts_own_bytes(storage) ? -(int64_t)storage->bytes : 0);
     switch (storage->memory) {
     case BR_INLINE:
         break;
@@ -54,6 +60,9 @@ static void free_storage(br_storage *storage, int64_t tensors)
     case BR_BORROWED:
         if (storage->destroy)
             storage->destroy(storage->context);
+        break;
+    case BR_DEVICE:
+        storage->backend->deallocate(storage->backend, storage->data, storage->bytes);
         break;
     }
     br__object_free(storage, storage_size(storage));
@@ -76,9 +85,28 @@ static void release_storage(br_storage *storage)
         br__count(-1, 0);
 }
 
-/* Creates a storage, and increments the number of live tensors for the tensor that will use it. */
-static br_storage *new_storage(const char *op, size_t bytes)
+/* Same as new_storage() for the memory of a device that is not the host. */
+static br_storage *new_device_storage(const char *op, const br_backend *backend, size_t bytes)
 {
+    br_storage *storage = br__object_alloc(sizeof *storage);
+    if (!storage)
+        return NULL;
+    *storage = (br_storage){ .bytes = bytes, .memory = BR_DEVICE, .backend = backend };
+    atomic_init(&storage->refs, 1);
+    storage->data = backend->allocate(op, backend, bytes);
+    if (storage->data) {
+        br__count(1, (int64_t)bytes);
+        return storage;
+    }
+    br__object_free(storage, sizeof *storage);
+    return NULL;
+}
+
+/* Creates a storage, and increments the number of live tensors for the tensor that will use it. */
+static br_storage *new_storage(const char *op, const br_backend *backend, size_t bytes)
+{
+    if (__builtin_expect(backend != &br__cpu_backend, 0))
+        return new_device_storage(op, backend, bytes);
     bool is_inline = bytes <= BR_MAX_OBJECT - sizeof(br_storage) && br__inline_storage();
     br_storage *storage = br__object_alloc(sizeof *storage + (is_inline ? bytes : 0));
     if (!storage)
@@ -155,10 +183,10 @@ static br_tensor *add_to_scope_or_release(br_tensor *t)
 }
 
 /* Returns a new contiguous tensor. The sizes must be valid, and their product must be numel. */
-static br_tensor *make_dense(const char *op, int ndim, const int64_t *sizes, br_dtype dtype,
-                             int64_t numel)
+static br_tensor *make_dense(const char *op, const br_backend *backend, int ndim,
+                             const int64_t *sizes, br_dtype dtype, int64_t numel)
 {
-    br_storage *storage = new_storage(op, (size_t)numel * br__dtype_size(dtype));
+    br_storage *storage = new_storage(op, backend, (size_t)numel * br__dtype_size(dtype));
     br_tensor *t = storage ? make(storage, dtype, ndim, storage->data) : NULL;
     if (!t)
         return NULL;
@@ -170,19 +198,31 @@ static br_tensor *make_dense(const char *op, int ndim, const int64_t *sizes, br_
     return add_to_scope_or_release(t);
 }
 
-br_tensor *br__new(const char *op, int ndim, const int64_t *sizes, br_dtype dtype)
+br_tensor *br__new_at(const char *op, const br_backend *backend, int ndim, const int64_t *sizes,
+                      br_dtype dtype)
 {
     int64_t numel;
     if (!br__check_sizes(op, ndim, sizes, dtype, &numel))
         return NULL;
-    return make_dense(op, ndim, sizes, dtype, numel);
+    return make_dense(op, backend, ndim, sizes, dtype, numel);
+}
+
+br_tensor *br__new(const char *op, int ndim, const int64_t *sizes, br_dtype dtype)
+{
+    return br__new_at(op, br__default_backend(), ndim, sizes, dtype);
+}
+
+br_tensor *br__new_on(const char *op, const br_tensor *t, int ndim, const int64_t *sizes,
+                      br_dtype dtype)
+{
+    return br__new_at(op, br__backend_of(t), ndim, sizes, dtype);
 }
 
 br_tensor *br__new_like(const char *op, const br_tensor *t, br_dtype dtype)
 {
     return br__dtype_size(dtype) <= br__dtype_size(t->dtype)
-               ? make_dense(op, t->ndim, t->sizes, dtype, t->numel)
-               : br__new(op, t->ndim, t->sizes, dtype);
+               ? make_dense(op, br__backend_of(t), t->ndim, t->sizes, dtype, t->numel)
+               : br__new_on(op, t, t->ndim, t->sizes, dtype);
 }
 
 /* Returns whether no elements of `like` share memory and its last dimension is contiguous. */
@@ -198,7 +238,7 @@ static bool has_order(const br_tensor *like)
 br_tensor *br__new_in_order(const char *op, const br_tensor *like, int ndim, const int64_t *sizes,
                             br_dtype dtype)
 {
-    br_tensor *t = br__new(op, ndim, sizes, dtype);
+    br_tensor *t = br__new_on(op, like, ndim, sizes, dtype);
     if (!t || like->contiguous || like->ndim != ndim || !has_order(like))
         return t;
     int order[BR_MAX_DIMS]; /* dimensions by ascending stride; the last dimension is first */
@@ -260,18 +300,18 @@ br_tensor br__reordered(const br_tensor *t, const int *order)
     return header;
 }
 
-br_tensor *br__new_reordered(const char *op, int ndim, const int64_t *sizes, br_dtype dtype,
-                             const int *order)
+br_tensor *br__new_reordered(const char *op, const br_tensor *t, int ndim, const int64_t *sizes,
+                             br_dtype dtype, const int *order)
 {
-    br_tensor *t = br__new(op, ndim, sizes, dtype);
+    br_tensor *y = br__new_on(op, t, ndim, sizes, dtype);
     int64_t step = 1;
-    for (int i = ndim - 1; t && i >= 0; i--) {
-        t->strides[order[i]] = step;
+    for (int i = ndim - 1; y && i >= 0; i--) {
+        y->strides[order[i]] = step;
         step *= sizes[order[i]] > 0 ? sizes[order[i]] : 1;
     }
-    if (t)
-        describe(t);
-    return t;
+    if (y)
+        describe(y);
+    return y;
 }
 
 br_tensor *br_borrow(int ndim, const int64_t *sizes, br_dtype dtype, void *data,

@@ -3,6 +3,7 @@
 #define BR_TENSOR_INTERNAL_H
 
 #include "backends/backend.h"
+#include "tensor/device.h"
 #include "tensor/errors.h"
 #include "tensor/events.h"
 #include "tensor/host.h"

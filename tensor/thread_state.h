@@ -29,6 +29,7 @@ typedef struct br_thread {
     const struct br_event_functions *events; /* the profiler's while a profile runs, else NULL */
     struct br_thread_cold *cold_data;        /* see br__thread_cold(); NULL until first needed */
     struct br_generator *generator;
+    const struct br_backend *backend; /* of the default device; NULL: the CPU */
 } br_thread;
 
 extern _Thread_local br_thread br__thread;

@@ -14,7 +14,9 @@ static inline bool same_bits(const br_tensor *a, const br_tensor *b)
     if (!br_same_shape(a, b) || br_dtype_of(a) != br_dtype_of(b))
         return false;
     br_scope *scope = br_no_grad_begin();
-    br_tensor *x = br_contiguous((br_tensor *)a), *y = br_contiguous((br_tensor *)b);
+    const br_device cpu = { BR_CPU, 0 };
+    br_tensor *x = br_to_device(br_contiguous((br_tensor *)a), cpu);
+    br_tensor *y = br_to_device(br_contiguous((br_tensor *)b), cpu);
     size_t bytes = (size_t)br_numel(a) * br_dtype_size(br_dtype_of(a));
     bool same = x && y && memcmp(br_data(x), br_data(y), bytes) == 0;
     br_scope_end(scope);

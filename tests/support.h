@@ -12,12 +12,17 @@
 
 static int64_t check_live_tensors, check_live_bytes;
 
+/* tests/backends/guarded.c, which only the test program has. */
+__attribute__((weak)) void use_test_device(void);
+
 /* A test must end without a pending error, and with as many live tensors and bytes as it began
  * with.
  */
 static inline void check_begin(void)
 {
     br_clear_error();
+    if (use_test_device)
+        use_test_device();
     check_live_tensors = br_live_tensors();
     check_live_bytes = br_live_bytes();
 }

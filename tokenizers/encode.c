@@ -367,9 +367,9 @@ static bool fill(const br_tokenizer *t, bool left, int64_t n, int64_t length, br
 {
     int64_t sizes[] = { n, length };
     *batch = (br_token_batch){
-        .ids = br__new("tokenizer_encode_batch", 2, sizes, BR_I64),
-        .type_ids = br__new("tokenizer_encode_batch", 2, sizes, BR_I64),
-        .attention_mask = br__new("tokenizer_encode_batch", 2, sizes, BR_I64),
+        .ids = br__new_on_host("tokenizer_encode_batch", 2, sizes, BR_I64),
+        .type_ids = br__new_on_host("tokenizer_encode_batch", 2, sizes, BR_I64),
+        .attention_mask = br__new_on_host("tokenizer_encode_batch", 2, sizes, BR_I64),
     };
     if (br_failed())
         return false;

@@ -12,14 +12,31 @@
 #include "backends/cpu/recurrent/recurrent_internal.h"
 #include "backends/cpu/reduce/reduce_internal.h"
 #include "backends/cpu/shape/copy.h"
+#include "tensor/storage.h"
 
 static bool has_pointwise(br_pointwise kernel, br_dtype dtype)
 {
     return br__kernels_of(dtype)->pointwise[kernel] != NULL;
 }
 
+static bool upload(const br_tensor *dst, const void *elements)
+{
+    memcpy(dst->data, elements, (size_t)dst->numel * br__dtype_size(dst->dtype));
+    return true;
+}
+
+static bool download(void *elements, const br_tensor *src)
+{
+    memcpy(elements, src->data, (size_t)src->numel * br__dtype_size(src->dtype));
+    return true;
+}
+
 const br_backend br__cpu_backend = {
     .name = "cpu",
+    .device = { BR_CPU, 0 },
+    .upload = upload,
+    .download = download,
+    .fill = br__cpu_fill,
     .has_pointwise = has_pointwise,
     .pointwise = br__cpu_pointwise,
     .copy = br__cpu_copy,

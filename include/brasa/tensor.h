@@ -265,7 +265,10 @@ BR_API const char *br_get_float32_matmul_unit(void);
 
 /* ---- Creating tensors ---------------------------------------------------------------------- */
 
-/* Creates a tensor with undefined values. Every size must be at least 0, and ndim at most
+/* These create tensors on the thread's default device (br_set_default_device()), or on the device
+ * of the tensor that they take.
+ *
+ * br_empty() leaves the values undefined. Every size must be at least 0, and ndim at most
  * BR_MAX_DIMS. */
 BR_API br_tensor *br_empty(int ndim, const int64_t *sizes, br_dtype dtype);
 BR_API br_tensor *br_zeros(int ndim, const int64_t *sizes, br_dtype dtype);
@@ -275,6 +278,15 @@ BR_API br_tensor *br_full(int ndim, const int64_t *sizes, double value, br_dtype
 BR_API br_tensor *br_empty_like(const br_tensor *t);
 BR_API br_tensor *br_zeros_like(const br_tensor *t);
 BR_API br_tensor *br_ones_like(const br_tensor *t);
+/* The same on t's device, as x.new_zeros() in PyTorch: for tensors that an operation or a module
+ * needs beside its arguments. br_new_arange() is torch.arange() with x.device. */
+BR_API br_tensor *br_new_empty(const br_tensor *t, int ndim, const int64_t *sizes, br_dtype dtype);
+BR_API br_tensor *br_new_zeros(const br_tensor *t, int ndim, const int64_t *sizes, br_dtype dtype);
+BR_API br_tensor *br_new_ones(const br_tensor *t, int ndim, const int64_t *sizes, br_dtype dtype);
+BR_API br_tensor *br_new_full(const br_tensor *t, int ndim, const int64_t *sizes, double value,
+                              br_dtype dtype);
+BR_API br_tensor *br_new_arange(const br_tensor *t, double start, double end, double step,
+                                br_dtype dtype);
 /* Returns a 0-d tensor. */
 BR_API br_tensor *br_scalar(double value, br_dtype dtype);
 /* Returns start, start + step, ... up to but excluding `end`: ceil((end - start) / step) elements.
@@ -292,8 +304,9 @@ BR_API br_tensor *br_from_i64(int ndim, const int64_t *sizes, const int64_t *val
 BR_API br_tensor *br_from_bool(int ndim, const int64_t *sizes, const bool *values);
 /* Copies an array of any dtype into a new tensor; `values` need not be aligned. */
 BR_API br_tensor *br_from_data(int ndim, const int64_t *sizes, br_dtype dtype, const void *values);
-/* Returns a tensor over the caller's memory, which must be aligned for its dtype and stay valid
- * until `destroy(context)` is called (NULL: no call). On failure `destroy` is not called. */
+/* Returns a tensor on the CPU over the caller's memory, which must be aligned for its dtype and
+ * stay valid until `destroy(context)` is called (NULL: no call). On failure `destroy` is not
+ * called. */
 BR_API br_tensor *br_borrow(int ndim, const int64_t *sizes, br_dtype dtype, void *data,
                             void (*destroy)(void *context), void *context);
 
@@ -324,7 +337,8 @@ BR_API uint64_t br_tensor_version(const br_tensor *t);
 
 /* Returns a pointer to the first element; br_stride() gives the distances to the others. Writes
  * through the pointer do not increment the version: call br_bump_version() if backward may need the
- * old values. Returns NULL while an error is pending. */
+ * old values. Returns NULL while an error is pending, and fails if t is on another device than the
+ * host: copy it with br_to_device(). */
 BR_API void *br_data(const br_tensor *t);
 /* Same as br_data(), but t must have this dtype and be contiguous: the elements are p[0] to
  * p[numel-1]. */
@@ -411,4 +425,7 @@ BR_API bool br_set_rng_state(const br_rng_state *state);
 #ifdef __cplusplus
 }
 #endif
+
+#include <brasa/tensor/device.h>
+
 #endif

@@ -30,7 +30,7 @@ enum { QUERY, KEY, VALUE, MASK, BITS, OUT, SUMS, SAVED };
 static bool check_tensor(const char *name, const br_tensor *t, const br_tensor *query)
 {
     if (!br__required(OP, name, t) || !br__floating(OP, name, t) ||
-        !br__same_dtype(OP, "query", query, name, t))
+        !br__compatible(OP, "query", query, name, t))
         return false;
     if (t->ndim >= 2)
         return true;
@@ -198,7 +198,7 @@ static br_tensor *attend(const br_tensor *const *inputs, const settings *s, int 
     memcpy(two_columns, sizes, sizeof two_columns);
     two_columns[ndim - 1] = 2;
     br_tensor *out = br__new_in_order(OP, query, ndim, sizes, query->dtype);
-    *sums = br__new(OP, ndim, two_columns, query->dtype);
+    *sums = br__new_on(OP, query, ndim, two_columns, query->dtype);
     if (!out || !*sums)
         return NULL;
     br_attention_tensors work = work_of(inputs, s);
@@ -216,7 +216,7 @@ static br_tensor *hidden_keys(const settings *s, br_tensor *const *in, int64_t q
                               int64_t keys)
 {
     if (s->causal)
-        return br_triu(br_ones(BR_SHAPE(queries, keys), BR_BOOL), 1);
+        return br_triu(br_new_ones(in[QUERY], BR_SHAPE(queries, keys), BR_BOOL), 1);
     if (!in[MASK])
         return NULL;
     return in[MASK]->dtype == BR_BOOL ? br_logical_not(in[MASK])
@@ -366,7 +366,7 @@ static bool dropout_bits(const br_attention_options *options, const br_tensor *k
     for (int i = 0; i < ndim - 1; i++)
         scores *= sizes[i];
     if (p > 0 && p < 1 && scores > 0)
-        *bits = br__dropout_bits(OP, scores, p);
+        *bits = br__dropout_bits(OP, key, scores, p);
     return !br_failed();
 }
 

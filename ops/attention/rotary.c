@@ -33,8 +33,8 @@ static const br_op rotary_op = { .name = "rotary_embedding", .backward = rotary_
 static bool check(const br_tensor *x, const br_tensor *cos, const br_tensor *sin)
 {
     const char *op = rotary_op.name;
-    if (!br__floating(op, "x", x) || !br__same_dtype(op, "x", x, "cos", cos) ||
-        !br__same_dtype(op, "x", x, "sin", sin))
+    if (!br__floating(op, "x", x) || !br__compatible(op, "x", x, "cos", cos) ||
+        !br__compatible(op, "x", x, "sin", sin))
         return false;
     int64_t size = x->ndim > 0 ? x->sizes[x->ndim - 1] : 1;
     if (size % 2 != 0) {
@@ -52,7 +52,7 @@ br_tensor *br_f_rotary_embedding(br_tensor *x, br_tensor *cos, br_tensor *sin, b
     if (!check(x, cos, sin))
         return NULL;
     const br_backend *backend = BR_BACKEND(rotary_op.name, x, rotate);
-    br_tensor *y = backend ? br__new(rotary_op.name, x->ndim, x->sizes, x->dtype) : NULL;
+    br_tensor *y = backend ? br__new_on(rotary_op.name, x, x->ndim, x->sizes, x->dtype) : NULL;
     if (!y)
         return NULL;
     BR_TRAFFIC(y, x, cos, sin);

@@ -87,8 +87,8 @@ static bool check_operands(const call *c, const br_tensor *x, const br_tensor *w
                            const br_tensor *bias)
 {
     const char *op = c->op;
-    if (!br__floating(op, "x", x) || !br__same_dtype(op, "x", x, "weight", weight) ||
-        (bias && !br__same_dtype(op, "x", x, "bias", bias)))
+    if (!br__floating(op, "x", x) || !br__compatible(op, "x", x, "weight", weight) ||
+        (bias && !br__compatible(op, "x", x, "bias", bias)))
         return false;
     if (weight->ndim != c->dims + 2 || (x->ndim != c->dims + 2 && x->ndim != c->dims + 1)) {
         br_fail(BR_ERROR_SHAPE, op,

@@ -75,7 +75,8 @@ static br_tensor *prepare(const int64_t *sizes, bool zeros, br_tensor **a, br_te
     br_scope_end(unrecorded);
     if (br_failed())
         return NULL;
-    return zeros ? br_zeros(4, sizes, (*a)->dtype) : br__new("convolution", 4, sizes, (*a)->dtype);
+    return zeros ? br_new_zeros(*a, 4, sizes, (*a)->dtype)
+                 : br__new_on("convolution", *a, 4, sizes, (*a)->dtype);
 }
 
 br_tensor *br__convolve(const br_convolution *g, br_tensor *x, br_tensor *weight, br_tensor *bias)

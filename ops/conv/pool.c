@@ -47,7 +47,8 @@ static br_tensor *new_pooled(const settings *s, const br_tensor *x, const int64_
         sizes[d] = x->sizes[d];
     for (int d = 0; d < s->dims; d++)
         sizes[x->ndim - 1 - d] = last[1 - d];
-    return zeros ? br_zeros(x->ndim, sizes, dtype) : br__new(s->op, x->ndim, sizes, dtype);
+    return zeros ? br_new_zeros(x, x->ndim, sizes, dtype)
+                 : br__new_on(s->op, x, x->ndim, sizes, dtype);
 }
 
 static br_tensor *average(const settings *s, br_tensor *x);

@@ -25,6 +25,8 @@ const char *br__position(const br_tensor *t, int64_t i)
 bool br__check_index(const char *op, br_tensor *index, const br_tensor *x, int64_t dim)
 {
     int64_t size = x->ndim > 0 ? x->sizes[dim] : 1;
+    if (!br__same_device(op, "index", index, "x", x))
+        return false;
     br_scope *scope = br_scope_begin();
     const int64_t *values = br__host_i64(index);
     int64_t bad = values ? first_outside(values, index->numel, size) : -1;
@@ -37,8 +39,10 @@ bool br__check_index(const char *op, br_tensor *index, const br_tensor *x, int64
     return !br_failed();
 }
 
-br_tensor *br__wrap_index(const char *op, br_tensor *index, int64_t size)
+br_tensor *br__wrap_index(const char *op, br_tensor *index, const br_tensor *x, int64_t size)
 {
+    if (!br__same_device(op, "index", index, "x", x))
+        return NULL;
     const int64_t *values = br__host_i64(index);
     bool negative = false;
     for (int64_t i = 0; values && i < index->numel; i++) {
@@ -54,7 +58,7 @@ br_tensor *br__wrap_index(const char *op, br_tensor *index, int64_t size)
     br_tensor *wrapped = br__new_host_i64(op, index->ndim, index->sizes, &out);
     for (int64_t i = 0; out && i < index->numel; i++)
         out[i] = values[i] + (values[i] < 0 ? size : 0);
-    return wrapped;
+    return br__placed(op, br__backend_of(index), wrapped);
 }
 
 br_tensor br__line(const br_tensor *t)

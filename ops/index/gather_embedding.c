@@ -79,7 +79,7 @@ static void lookup_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 static br_tensor *lookup(const br_op *op, br_tensor *x, br_tensor *index,
                          const br_index_selection *c, int ndim, const int64_t *sizes)
 {
-    br_tensor *y = br__new(op->name, ndim, sizes, x->dtype);
+    br_tensor *y = br__new_on(op->name, x, ndim, sizes, x->dtype);
     br_scope *scope = br_scope_begin();
     br_tensor *by = br_contiguous(index);
     if (y && by && y->numel > 0)
@@ -119,7 +119,7 @@ br_tensor *br__index_add(br_tensor *dy, br_tensor *index, const br_index_selecti
     BR_OP(index_add_op.name);
     if (!dy || !index)
         return NULL;
-    br_tensor *x = br_zeros(ndim, sizes, dy->dtype);
+    br_tensor *x = br_new_zeros(dy, ndim, sizes, dy->dtype);
     br_scope *scope = br_scope_begin();
     br_tensor *dense = br_contiguous(dy), *by = br_contiguous(index);
     if (x && dense && by && dense->numel > 0)

@@ -45,6 +45,6 @@ br_tensor *br__last_of_equal(br_tensor *chosen, int64_t dim, br_tensor *index, i
                              const int64_t *sizes);
 /* Returns the i64 tensor with `size` added to negative values, as a copy if there are any; NULL
  * with an error if a value is outside -size .. size - 1. */
-br_tensor *br__wrap_index(const char *op, br_tensor *index, int64_t size);
+br_tensor *br__wrap_index(const char *op, br_tensor *index, const br_tensor *x, int64_t size);
 
 #endif

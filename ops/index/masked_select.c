@@ -78,7 +78,7 @@ br_tensor *br_masked_scatter(br_tensor *x, br_tensor *mask, br_tensor *source)
     int64_t sizes[BR_MAX_DIMS];
     br_scope *scope = br_scope_begin();
     br_tensor *y = NULL, *place = NULL;
-    if (br__required(op, "source", source) && br__same_dtype(op, "x", x, "source", source) &&
+    if (br__required(op, "source", source) && br__compatible(op, "x", x, "source", source) &&
         flatten_both(op, &x, &mask, &ndim, sizes))
         place = flat_places(op, mask);
     if (place && place->numel > source->numel)
@@ -143,7 +143,7 @@ static bool list_indices(const char *op, const br_tensor *x, int n, br_tensor *c
         if (dim >= x->ndim)
             br_fail(BR_ERROR_INDEX, op, "too many indices for x %s", br__shape(x));
         else if (index && br__has_dtype(op, "index", index, BR_I64))
-            list->of[dim] = br__wrap_index(op, index, x->sizes[dim]);
+            list->of[dim] = br__wrap_index(op, index, x, x->sizes[dim]);
         dim++;
     }
     return !br_failed();
@@ -158,6 +158,8 @@ static bool broadcast_indices(const char *op, const index_list *list, int ndim, 
     for (int d = 0; d < ndim; d++) {
         if (!list->of[d])
             continue;
+        if (first < 0)
+            all.storage = list->of[d]->storage;
         br_tensor before = all;
         if (!br__broadcast_named(op, "the previous indices", &before, "index", list->of[d],
                                  &all.ndim, all.sizes))
@@ -306,7 +308,7 @@ br_tensor *br_index_put(br_tensor *x, int n, br_tensor *const *indices, br_tenso
     indexing g;
     br_scope *scope = br_scope_begin();
     br_tensor *y = NULL;
-    if (br__same_dtype(op, "x", x, "values", values) && begin_indexing(op, x, n, indices, &g)) {
+    if (br__compatible(op, "x", x, "values", values) && begin_indexing(op, x, n, indices, &g)) {
         br_tensor *rows = value_rows(op, x, values, &g);
         y = accumulate ? br_index_add(g.rows, 0, g.place, rows, 1)
                        : br_index_copy(g.rows, 0, g.place, rows);
@@ -323,7 +325,7 @@ br_tensor *br_take(br_tensor *x, br_tensor *index)
     if (!br__required("take", "x", x) || !br__has_dtype("take", "index", index, BR_I64))
         return NULL;
     br_scope *scope = br_scope_begin();
-    br_tensor *place = br__wrap_index("take", br_flatten(index, 0, -1), x->numel);
+    br_tensor *place = br__wrap_index("take", br_flatten(index, 0, -1), x, x->numel);
     br_tensor *y = br_index_select(br_flatten(x, 0, -1), 0, place);
     return br__composed(scope, br_reshape(y, index->ndim, index->sizes));
 }
@@ -356,10 +358,10 @@ br_tensor *br_take_along_dim(br_tensor *x, br_tensor *index, int64_t dim)
     br_scope *scope = br_scope_begin();
     br_tensor *y = NULL;
     if (dim == BR_ALL) {
-        index = br__wrap_index(op, index, x->numel);
+        index = br__wrap_index(op, index, x, x->numel);
         y = br_gather(br_flatten(x, 0, -1), 0, br_flatten(index, 0, -1));
     } else if (br__wrap_dim(op, "dim", x, &dim) && broadcast_along(op, x, index, dim, sizes) &&
-               (index = br__wrap_index(op, index, x->ndim == 0 ? 1 : x->sizes[dim]))) {
+               (index = br__wrap_index(op, index, x, x->ndim == 0 ? 1 : x->sizes[dim]))) {
         x = br_expand(x, x->ndim, sizes);
         if (index->ndim > 0)
             sizes[dim] = index->sizes[dim];

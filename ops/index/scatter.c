@@ -54,7 +54,7 @@ static bool check(const kind *k, request *r)
         !br__has_dtype(op, "index", r->index, BR_I64))
         return false;
     if (r->by_value ? !br__scalar_operand(op, r->value, r->x->dtype, &scalar)
-                    : !br__same_dtype(op, "x", r->x, k->slices ? "source" : "src", r->source))
+                    : !br__compatible(op, "x", r->x, k->slices ? "source" : "src", r->source))
         return false;
     return k->slices ? check_slices(op, r)
                      : br__check_scatter(op, r->x, r->dim, r->index, r->source);
@@ -154,11 +154,11 @@ br_tensor *br__last_of_equal(br_tensor *chosen, int64_t dim, br_tensor *index, i
                              const int64_t *sizes)
 {
     br_scope *scope = br_no_grad_begin();
-    br_tensor *own = br_arange(0, (double)br_numel(index), 1, BR_I64);
+    br_tensor *own = br_new_arange(index, 0, (double)br_numel(index), 1, BR_I64);
     own = br_reshape(own, index->ndim, index->sizes);
     if (chosen)
-        own = br_where(chosen, own, br_full(index->ndim, index->sizes, -1, BR_I64));
-    br_tensor *last = br_full(ndim, sizes, -1, BR_I64);
+        own = br_where(chosen, own, br_new_full(index, index->ndim, index->sizes, -1, BR_I64));
+    br_tensor *last = br_new_full(index, ndim, sizes, -1, BR_I64);
     if (own && last) {
         br_tensor to = br__line(last), from = br__line(own), by = br__line(index);
         br__scatter("scatter", &to, &from, &by, (int)dim, -1, BR_COMBINE_MAX);
@@ -181,9 +181,9 @@ static br_tensor *of_the_last(br_tensor *dsrc, int64_t dim, br_tensor *index, in
 static br_tensor *of_the_last_slices(br_tensor *dsource, int64_t dim, br_tensor *index,
                                      int64_t size)
 {
-    br_tensor *own = br_arange(0, (double)br_numel(index), 1, BR_I64);
+    br_tensor *own = br_new_arange(index, 0, (double)br_numel(index), 1, BR_I64);
     br_tensor *line = br_flatten(index, 0, -1);
-    br_tensor *last = br_index_copy_(br_zeros(BR_SHAPE(size), BR_I64), 0, line, own);
+    br_tensor *last = br_index_copy_(br_new_zeros(index, BR_SHAPE(size), BR_I64), 0, line, own);
     br_tensor *lost = br_ne(br_index_select(last, 0, line), own);
     if (br_ndim(dsource) == 0)
         return dsource;
@@ -206,7 +206,7 @@ static br_tensor *source_gradient(br_node *node, br_tensor *dy, bool slices, boo
         return br_reshape(dsource, ndim, sizes);
     }
     if (index && index->numel == 0)
-        return br_zeros(ndim, sizes, br_dtype_of(dy));
+        return br_new_zeros(dy, ndim, sizes, br_dtype_of(dy));
     br_tensor *dsrc = br_gather(dy, dim, index);
     return widened(adds ? dsrc : of_the_last(dsrc, dim, index, x_ndim, x_sizes), ndim, sizes);
 }
@@ -317,7 +317,7 @@ static br_tensor *fill(const kind *k, br_tensor *x, int64_t dim, br_tensor *inde
         !br__has_dtype(k->op.name, "index", index, BR_I64))
         return NULL;
     br_scope *scope = br_scope_begin();
-    index = br__wrap_index(k->op.name, index, br__line(x).sizes[dim]);
+    index = br__wrap_index(k->op.name, index, x, br__line(x).sizes[dim]);
     br_tensor *y = apply(k, (request){ x, dim, index, NULL, value, true });
     return br__composed(scope, y);
 }
@@ -339,7 +339,7 @@ br_tensor *br_index_fill_tensor(br_tensor *x, int64_t dim, br_tensor *index, br_
     static const char op[] = "index_fill_tensor";
     BR_OP(op);
     if (!br__required(op, "x", x) || !br__wrap_dim(op, "dim", x, &dim) ||
-        !br__has_dtype(op, "index", index, BR_I64) || !br__same_dtype(op, "x", x, "value", value))
+        !br__has_dtype(op, "index", index, BR_I64) || !br__compatible(op, "x", x, "value", value))
         return NULL;
     if (value->ndim != 0 || index->ndim > 1)
         return br_fail(BR_ERROR_SHAPE, op,
@@ -347,7 +347,7 @@ br_tensor *br_index_fill_tensor(br_tensor *x, int64_t dim, br_tensor *index, br_
                        br__shape(value), br__shape(index));
     br_scope *scope = br_scope_begin();
     br_tensor line = br__line(x);
-    index = br__wrap_index(op, index, line.sizes[dim]);
+    index = br__wrap_index(op, index, x, line.sizes[dim]);
     line.sizes[dim] = br_numel(index);
     br_tensor *source = br_expand(value, line.ndim, line.sizes);
     return br__composed(scope, br_index_copy(x, dim, index, source));

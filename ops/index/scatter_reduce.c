@@ -192,7 +192,7 @@ static bool check(br_tensor *x, int64_t *dim, br_tensor *index, br_tensor *src,
 {
     if (!br__required(op_name, "x", x) || !br__wrap_dim(op_name, "dim", x, dim) ||
         !br__has_dtype(op_name, "index", index, BR_I64) ||
-        !br__same_dtype(op_name, "x", x, "src", src))
+        !br__compatible(op_name, "x", x, "src", src))
         return false;
     if (reduce < BR_SCATTER_SUM || reduce > BR_SCATTER_AMIN)
         br_fail(BR_ERROR_ARGUMENT, op_name, "reduce is %d, must be a br_scatter_reduction",

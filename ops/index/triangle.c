@@ -16,7 +16,7 @@ static br_tensor *cut_triangle(const br_op *op, br_tensor *x, const triangle *t)
         return br_fail(BR_ERROR_SHAPE, op->name, "x %s must have at least two dimensions",
                        br__shape(x));
     const br_backend *backend = BR_BACKEND(op->name, x, triangle);
-    br_tensor *y = backend ? br__new(op->name, x->ndim, x->sizes, x->dtype) : NULL;
+    br_tensor *y = backend ? br__new_on(op->name, x, x->ndim, x->sizes, x->dtype) : NULL;
     if (y && y->numel > 0) {
         br__copy(y, x);
         backend->triangle(y, t->diagonal, t->upper);

@@ -5,8 +5,11 @@
 
 #include <inttypes.h>
 
-bool br__good_targets(const char *op, br_tensor *target, int64_t classes, int64_t ignore)
+bool br__good_targets(const char *op, br_tensor *target, const br_tensor *input, int64_t classes,
+                      int64_t ignore)
 {
+    if (!br__same_device(op, "target", target, "input", input))
+        return false;
     const int64_t *t = br__host_i64(target);
     for (int64_t i = 0; t && i < target->numel; i++) {
         if (t[i] == ignore)

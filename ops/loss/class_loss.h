@@ -6,7 +6,8 @@
 #include "ops/loss/loss_internal.h"
 
 /* Returns true if every element of the target is a class or ignored; fails otherwise. */
-bool br__good_targets(const char *op, br_tensor *target, int64_t classes, int64_t ignore);
+bool br__good_targets(const char *op, br_tensor *target, const br_tensor *input, int64_t classes,
+                      int64_t ignore);
 /* Computes the gradient of the scores [n, c, d1, ...], or [c], by recorded operations. */
 br_tensor *br__class_gradient_composed(const br_class_loss *s, br_tensor *scores, br_tensor *target,
                                        br_tensor *weight, br_tensor *dy);

@@ -81,7 +81,7 @@ bool br__check_targets(const char *op, br_tensor *input, br_tensor *target, int6
     if (!check_shapes(op, input, target))
         return false;
     br_scope *scope = br_scope_begin();
-    bool good = br__good_targets(op, target, input->sizes[br__class_dim(input)], ignore);
+    bool good = br__good_targets(op, target, input, input->sizes[br__class_dim(input)], ignore);
     br_scope_end(scope);
     return good;
 }
@@ -94,12 +94,12 @@ static br_tensor *forward(br_tensor *input, br_tensor *target, const br_tensor *
     const char *op = "cross_entropy";
     const br_backend *backend = BR_BACKEND(op, input, cross_entropy);
     br_tensor *rows = backend ? classes_last(input) : NULL;
-    br_tensor *losses = br_empty(target->ndim, target->sizes, input->dtype);
-    *sums = br_empty(BR_SHAPE(target->numel, BR_CLASS_SUMS), input->dtype);
-    if (br_failed() || !br__good_targets(op, target, rows->sizes[rows->ndim - 1], s->ignore))
+    br_tensor *losses = br_new_empty(input, target->ndim, target->sizes, input->dtype);
+    *sums = br_new_empty(input, BR_SHAPE(target->numel, BR_CLASS_SUMS), input->dtype);
+    if (br_failed() || !br__good_targets(op, target, input, rows->sizes[rows->ndim - 1], s->ignore))
         return NULL;
     br_tensor *reduced =
-        reduction == BR_REDUCTION_NONE ? NULL : br__new(op, BR_SCALAR, input->dtype);
+        reduction == BR_REDUCTION_NONE ? NULL : br__new_on(op, input, BR_SCALAR, input->dtype);
     if (br_failed())
         return NULL;
     BR_TRAFFIC(rows, target, losses, *sums);

@@ -15,7 +15,7 @@ bool br__check_broadcastable(const char *op, const char *a_name, const br_tensor
 {
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
-    return br__floating(op, a_name, a) && br__same_dtype(op, a_name, a, b_name, b) &&
+    return br__floating(op, a_name, a) && br__compatible(op, a_name, a, b_name, b) &&
            br__broadcast_named(op, a_name, a, b_name, b, &ndim, sizes);
 }
 

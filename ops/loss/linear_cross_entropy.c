@@ -72,7 +72,7 @@ static void count_work(const br_linear_cross_entropy_tensors *w)
 /* Returns memory for the gradient with respect to operand i. */
 static br_tensor *new_gradient(const operands *o, int i)
 {
-    return br__new(op, o->of[i]->ndim, o->of[i]->sizes, o->of[i]->dtype);
+    return br__new_like(op, o->of[i], o->of[i]->dtype);
 }
 
 static int64_t chunk_rows(const br_linear_cross_entropy_options *o, int64_t rows, int64_t classes)
@@ -180,15 +180,17 @@ static br_tensor *forward(const operands *o, br_tensor *target, const br_tensor 
 {
     const br_dtype dtype = o->of[INPUT]->dtype;
     const br_backend *backend = BR_BACKEND(op, o->of[INPUT], linear_cross_entropy);
-    if (!backend || !br__good_targets(op, target, br_size(o->of[WEIGHT], 0), s->loss.ignore))
+    if (!backend ||
+        !br__good_targets(op, target, o->of[INPUT], br_size(o->of[WEIGHT], 0), s->loss.ignore))
         return NULL;
     br_linear_cross_entropy_tensors work = work_of(o, target, class_weight, gradients, s->chunk);
-    br_tensor *losses = br__new(op, 1, target->sizes, dtype);
+    br_tensor *losses = br__new_on(op, o->of[INPUT], 1, target->sizes, dtype);
     work.losses = losses;
-    br_tensor *reduced = s->reduction == BR_REDUCTION_NONE ? NULL : br__new(op, BR_SCALAR, dtype);
+    br_tensor *reduced =
+        s->reduction == BR_REDUCTION_NONE ? NULL : br__new_on(op, o->of[INPUT], BR_SCALAR, dtype);
     work.reduced = reduced;
     if (work.dinput || work.dweight || work.dbias)
-        work.dy = br_scalar(1, dtype);
+        work.dy = br_new_ones(losses, BR_SCALAR, dtype);
     if (br_failed())
         return NULL;
     if (BR_PROFILING)
@@ -228,7 +230,7 @@ static bool check_bias(const br_tensor *input, const br_tensor *weight, const br
 {
     if (!bias)
         return true;
-    if (!br__same_dtype(op, "input", input, "linear_bias", bias))
+    if (!br__compatible(op, "input", input, "linear_bias", bias))
         return false;
     bool fits = bias->ndim == weight->ndim - 1;
     for (int i = 0; fits && i < bias->ndim; i++)
@@ -243,7 +245,7 @@ static bool check_bias(const br_tensor *input, const br_tensor *weight, const br
 static bool check_operands(const br_tensor *input, const br_tensor *weight, const br_tensor *bias)
 {
     if (!br__floating(op, "input", input) ||
-        !br__same_dtype(op, "input", input, "linear_weight", weight))
+        !br__compatible(op, "input", input, "linear_weight", weight))
         return false;
     if (input->ndim != 1 && input->ndim != 2) {
         br_fail(BR_ERROR_SHAPE, op,
@@ -296,7 +298,7 @@ static bool check_target(const br_tensor *input, const br_tensor *weight, const 
 {
     const shape scores = scores_shape(input, weight);
     const bool probabilities = br_is_floating(target);
-    if (probabilities ? !br__same_dtype(op, "input", input, "target", target)
+    if (probabilities ? !br__compatible(op, "input", input, "target", target)
                       : !br__has_dtype(op, "target", target, BR_I64))
         return false;
     if (target_fits(target, &scores, !probabilities))
@@ -329,7 +331,7 @@ static bool check_options(const br_tensor *weight, const br_tensor *target,
         br_fail(BR_ERROR_ARGUMENT, op,
                 "batch_chunk_size is %" PRId64 ", but chunked is false: set both",
                 o->batch_chunk_size);
-    else if (of_classes && br__same_dtype(op, "linear_weight", weight, "weight", of_classes) &&
+    else if (of_classes && br__compatible(op, "linear_weight", weight, "weight", of_classes) &&
              (of_classes->ndim != 1 || of_classes->sizes[0] != weight->sizes[0]))
         br_fail(BR_ERROR_SHAPE, op,
                 "weight %s for linear_weight %s: must have one element for each class",

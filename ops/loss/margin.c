@@ -64,7 +64,7 @@ br_tensor *br_hinge_embedding_loss(br_tensor *input, br_tensor *target, double m
     if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
     br_scope *scope = br_scope_begin();
-    br_tensor *zero = br_scalar(0, input->dtype);
+    br_tensor *zero = br_new_zeros(input, BR_SCALAR, input->dtype);
     br_tensor *apart = positive_part(br_rsub_scalar(input, margin));
     br_tensor *losses = br_add(br_where(br_ne_scalar(target, 1), apart, zero),
                                br_where(br_ne_scalar(target, -1), input, zero));
@@ -101,7 +101,7 @@ br_tensor *br_cosine_embedding_loss(br_tensor *input1, br_tensor *input2, br_ten
     static const char op[] = "cosine_embedding_loss";
     BR_OP(op);
     if (!br__check_broadcastable(op, "input1", input1, "input2", input2) ||
-        !br__same_dtype(op, "input1", input1, "target", target))
+        !br__compatible(op, "input1", input1, "target", target))
         return NULL;
     bool fits =
         input1->ndim == target->ndim + 1 && input2->ndim == input1->ndim && target->ndim <= 1;
@@ -112,7 +112,7 @@ br_tensor *br_cosine_embedding_loss(br_tensor *input1, br_tensor *input2, br_ten
                        br__shape(input1), br__shape(input2), br__shape(target));
     br_scope *scope = br_scope_begin();
     br_tensor *cosine = cosine_of(input1, input2);
-    br_tensor *zero = br_scalar(0, input1->dtype);
+    br_tensor *zero = br_new_zeros(input1, BR_SCALAR, input1->dtype);
     br_tensor *apart = positive_part(br_sub_scalar(cosine, margin));
     br_tensor *losses = br_add(br_where(br_eq_scalar(target, 1), br_rsub_scalar(cosine, 1), zero),
                                br_where(br_eq_scalar(target, -1), apart, zero));

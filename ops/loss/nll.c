@@ -26,7 +26,7 @@ static bool check_weight(const char *op, const br_tensor *input, const br_tensor
     if (!weight)
         return true;
     int64_t classes = input->sizes[br__class_dim(input)];
-    if (br__same_dtype(op, "input", input, "weight", weight) &&
+    if (br__compatible(op, "input", input, "weight", weight) &&
         (weight->ndim != 1 || weight->sizes[0] != classes))
         br_fail(BR_ERROR_SHAPE, op, "weight %s for input %s: must have one element for each class",
                 br__shape(weight), br__shape(input));
@@ -70,7 +70,7 @@ static chosen choose(br_tensor *input, br_tensor *target, const br_cross_entropy
     if (o->weight)
         c.weight = br_take(o->weight, c.index);
     else if (target)
-        c.weight = br_ones(br_ndim(target), br_sizes(target), br_dtype_of(input));
+        c.weight = br_new_ones(input, br_ndim(target), br_sizes(target), br_dtype_of(input));
     c.weight = br_masked_fill(c.weight, ignored, 0);
     return c;
 }
@@ -175,7 +175,7 @@ br_tensor *br__cross_entropy_composed(br_tensor *input, br_tensor *target,
     static const char op[] = "cross_entropy";
     bool probabilities = br_is_floating(target);
     if (probabilities) {
-        if (!br__same_dtype(op, "input", input, "target", target))
+        if (!br__compatible(op, "input", input, "target", target))
             return NULL;
         if (target->ndim == input->ndim - 1) /* probably class indices of a wrong dtype */
             return br_fail(BR_ERROR_DTYPE, op,

@@ -11,7 +11,7 @@ static bool check_pair(const char *op, const char *a_name, const br_tensor *a, i
                        const char *b_name, const br_tensor *b, int b_ndim)
 {
     if (!br__required(op, a_name, a) || !br__required(op, b_name, b) ||
-        !br__floating(op, a_name, a) || !br__same_dtype(op, a_name, a, b_name, b))
+        !br__floating(op, a_name, a) || !br__compatible(op, a_name, a, b_name, b))
         return false;
     if (a->ndim != a_ndim || b->ndim != b_ndim)
         br_fail(BR_ERROR_SHAPE, op, "%s %s and %s %s must have %d and %d dimensions", a_name,
@@ -51,7 +51,7 @@ br_tensor *br_dot(br_tensor *a, br_tensor *b)
 br_tensor *br_outer(br_tensor *a, br_tensor *b)
 {
     BR_OP("outer");
-    if (!br__required("outer", "a", a) || !br__same_dtype("outer", "a", a, "b", b) ||
+    if (!br__required("outer", "a", a) || !br__compatible("outer", "a", a, "b", b) ||
         !br__has_kernel("outer", "a", a, BR_POINTWISE(mul)))
         return NULL;
     if (a->ndim != 1 || b->ndim != 1)
@@ -71,7 +71,8 @@ static br_tensor *times(br_tensor *t, double factor)
 /* Returns beta input + alpha product. With beta = 0 the input is ignored, even if it is NaN. */
 static br_tensor *added(br_tensor *input, br_tensor *product, double beta, double alpha)
 {
-    input = beta == 0 ? br_masked_fill(input, br_ones(BR_SCALAR, BR_BOOL), 0) : times(input, beta);
+    input = beta == 0 ? br_masked_fill(input, br_new_ones(input, BR_SCALAR, BR_BOOL), 0)
+                      : times(input, beta);
     return br_add(input, times(product, alpha));
 }
 
@@ -79,7 +80,7 @@ static br_tensor *added(br_tensor *input, br_tensor *product, double beta, doubl
 static bool check_input(const char *op, const br_tensor *input, const br_tensor *a,
                         const br_tensor *b, int ndim, const int64_t *sizes)
 {
-    bool fits = br__same_dtype(op, "input", input, "the matrix", a) && input->ndim <= ndim;
+    bool fits = br__compatible(op, "input", input, "the matrix", a) && input->ndim <= ndim;
     for (int i = 1; fits && i <= input->ndim; i++) {
         int64_t size = input->sizes[input->ndim - i];
         fits = size == 1 || size == sizes[ndim - i];

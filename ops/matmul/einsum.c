@@ -392,7 +392,7 @@ br_tensor *br_einsum(const char *equation, int n, br_tensor *const *operands)
     for (int i = 0; i < n; i++)
         if (!br__required("einsum", "an operand", operands[i]) ||
             !br__floating("einsum", "an operand", operands[i]) ||
-            !br__same_dtype("einsum", "operand 0", operands[0], "an operand", operands[i]))
+            !br__compatible("einsum", "operand 0", operands[0], "an operand", operands[i]))
             return NULL;
     plan p = { .equation = equation, .n = n, .operands = operands };
     for (int i = 0; i < LABELS; i++)

@@ -43,7 +43,7 @@ static bool check_operands(const char *op, const char *a_name, br_tensor *a, con
 {
     return br__required(op, a_name, a) && br__required(op, b_name, b) &&
            br__floating(op, a_name, a) && br__floating(op, b_name, b) &&
-           br__same_dtype(op, a_name, a, b_name, b);
+           br__compatible(op, a_name, a, b_name, b);
 }
 
 static bool check_ndim(const char *op, const char *name, const br_tensor *t, int ndim)
@@ -125,7 +125,7 @@ static br_tensor *product(const br_op *op, br_tensor *a, br_tensor *b, int ndim,
                           const int64_t *sizes)
 {
     const br_backend *backend = BR_BACKEND(op->name, a, matmul);
-    br_tensor *c = backend ? br__new(op->name, ndim, sizes, a->dtype) : NULL;
+    br_tensor *c = backend ? br__new_on(op->name, a, ndim, sizes, a->dtype) : NULL;
     if (!c || !multiply(backend, &(br_matmul_tensors){ .a = a, .b = b, .c = c }))
         return NULL;
     br_node *node = br_record(op, c, BR_INPUTS(a, b), NULL, 0);
@@ -223,7 +223,7 @@ static br_tensor *weight_gradient(br_tensor *a, br_tensor *b)
         return br_mm(br_t(as_matrix(a)), as_matrix(b));
     int64_t m = a->sizes[a->ndim - 1], n = b->sizes[b->ndim - 1], rows = m > 0 ? a->numel / m : 0;
     const br_backend *backend = BR_BACKEND("linear", b, matmul);
-    br_tensor *dw = backend ? br__new("linear", BR_SHAPE(m, n), b->dtype) : NULL;
+    br_tensor *dw = backend ? br__new_on("linear", b, BR_SHAPE(m, n), b->dtype) : NULL;
     br_tensor of_a, of_b;
     const br_matmul_tensors work = {
         .a = rows_of(a, rows, &of_a), .b = rows_of(b, rows, &of_b), .c = dw, .a_transposed = true
@@ -256,7 +256,7 @@ static bool check_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
     const char *op = linear_op.name;
     if (!check_operands(op, "x", x, "weight", weight) || !check_ndim(op, "weight", weight, 2))
         return false;
-    if (bias && !br__same_dtype(op, "x", x, "bias", bias))
+    if (bias && !br__compatible(op, "x", x, "bias", bias))
         return false;
     if (x->ndim == 0 || x->sizes[x->ndim - 1] != weight->sizes[1]) {
         br_fail(BR_ERROR_SHAPE, op,
@@ -300,7 +300,7 @@ br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
     memcpy(sizes, x->sizes, sizeof sizes);
     sizes[x->ndim - 1] = weight->sizes[0];
     const br_backend *backend = BR_BACKEND(linear_op.name, x, matmul);
-    br_tensor *y = backend ? br__new(linear_op.name, x->ndim, sizes, x->dtype) : NULL;
+    br_tensor *y = backend ? br__new_on(linear_op.name, x, x->ndim, sizes, x->dtype) : NULL;
     const br_matmul_tensors work = {
         .a = x, .b = weight, .bias = bias, .c = y, .b_transposed = true
     };

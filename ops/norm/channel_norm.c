@@ -68,7 +68,7 @@ static bool fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         return !backend;
     for (int i = X; i <= BIAS; i++)
         if (br_needs_input_grad(node, i))
-            dx[i] = i == X ? br_empty_like(x) : br__new(op, BR_SHAPE(x->sizes[1]), x->dtype);
+            dx[i] = i == X ? br_empty_like(x) : br__new_on(op, x, BR_SHAPE(x->sizes[1]), x->dtype);
     if (br_failed())
         return true;
     BR_TRAFFIC(x, dy, mean);
@@ -110,7 +110,7 @@ static bool check_channels(const char *op, const char *name, const br_tensor *x,
 {
     if (!t)
         return !br_failed();
-    if (!br__same_dtype(op, "x", x, name, t))
+    if (!br__compatible(op, "x", x, name, t))
         return false;
     if (t->ndim == 1 && t->sizes[0] == x->sizes[1])
         return true;
@@ -167,10 +167,10 @@ static br_tensor *norm(const br_op *op, const settings *s, br_tensor *x, br_tens
     if (!backend)
         return NULL;
     const int64_t coefficients[] = { s->across ? 1 : x->sizes[0], x->sizes[1] };
-    br_tensor *y = br__new(op->name, x->ndim, x->sizes, x->dtype);
+    br_tensor *y = br__new_on(op->name, x, x->ndim, x->sizes, x->dtype);
     br_scope *scope = br_scope_begin();
-    br_tensor *mean = br__new(op->name, 2, coefficients, x->dtype);
-    br_tensor *rstd = br__new(op->name, 2, coefficients, x->dtype);
+    br_tensor *mean = br__new_on(op->name, x, 2, coefficients, x->dtype);
+    br_tensor *rstd = br__new_on(op->name, x, 2, coefficients, x->dtype);
     br_scope *unrecorded = br_no_grad_begin();
     br_tensor *dense = br_contiguous(x), *dense_weight = weight ? br_contiguous(weight) : NULL;
     br_tensor *dense_bias = bias ? br_contiguous(bias) : NULL;

@@ -33,7 +33,7 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     const int64_t *sizes = x->sizes + x->ndim - s->ndims;
     for (int i = X; i <= BIAS; i++)
         if (br_needs_input_grad(node, i))
-            dx[i] = i == X ? br_empty_like(x) : br__new(op, s->ndims, sizes, x->dtype);
+            dx[i] = i == X ? br_empty_like(x) : br__new_on(op, x, s->ndims, sizes, x->dtype);
     if (br_failed())
         return;
     BR_TRAFFIC(x, dy, mean, rstd, weight, dx[X], dx[WEIGHT], dx[BIAS]);
@@ -94,7 +94,7 @@ static bool check_affine(const char *op, const char *name, const br_tensor *x, c
 {
     if (!t)
         return !br_failed();
-    if (!br__same_dtype(op, "x", x, name, t))
+    if (!br__compatible(op, "x", x, name, t))
         return false;
     bool same = t->ndim == ndims;
     for (int i = 0; same && i < ndims; i++)
@@ -129,9 +129,9 @@ static br_tensor *norm(const br_op *op, br_tensor *x, br_tensor *weight, br_tens
     const br_backend *backend = BR_BACKEND(op->name, x, layer_norm);
     if (!backend)
         return NULL;
-    br_tensor *y = br__new(op->name, x->ndim, x->sizes, x->dtype);
+    br_tensor *y = br__new_on(op->name, x, x->ndim, x->sizes, x->dtype);
     br_scope *scope = br_scope_begin();
-    br_tensor *rstd = br__new(op->name, x->ndim - s->ndims, x->sizes, x->dtype);
+    br_tensor *rstd = br__new_on(op->name, x, x->ndim - s->ndims, x->sizes, x->dtype);
     br_tensor *mean = rstd && s->centred ? br_empty_like(rstd) : NULL;
     br_scope *unrecorded = br_no_grad_begin();
     br_tensor *dense = br_contiguous(x), *dense_weight = weight ? br_contiguous(weight) : NULL;

@@ -7,7 +7,7 @@ static br_tensor *apply(const char *op, br_tensor *x, br_tensor *dy, int64_t dim
     const br_backend *backend = x ? BR_BACKEND(op, x, softmax) : NULL;
     if (!backend)
         return NULL;
-    br_tensor *out = br__new(op, x->ndim, x->sizes, x->dtype);
+    br_tensor *out = br__new_like(op, x, x->dtype);
     br_scope *scope = br_no_grad_begin();
     br_tensor *dense = br_contiguous(x), *dense_dy = dy ? br_contiguous(dy) : NULL;
     if (!br__failed() && out->numel > 0) {

@@ -63,14 +63,17 @@ br_tensor *br__unary(const char *op, br_pointwise kernel, br_tensor *x)
     return refuse_dtype(op, "x", x, kernel);
 }
 
-/* Allocates a tensor of the shape that a and b broadcast to. */
+/* Allocates a tensor of the shape that a and b broadcast to. One of them may be a scalar operand,
+ * which is on no device. */
 static br_tensor *new_result(const char *op, const br_tensor *a, const br_tensor *b, br_dtype dtype)
 {
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
+    const br_tensor *tensor = a->storage ? a : b;
     if (br__same_shape(a, b))
-        return br__new_like(op, a, dtype);
-    return br__broadcast(op, a, b, &ndim, sizes) ? br__new(op, ndim, sizes, dtype) : NULL;
+        return br__new_like(op, tensor, dtype);
+    return br__broadcast(op, a, b, &ndim, sizes) ? br__new_on(op, tensor, ndim, sizes, dtype)
+                                                 : NULL;
 }
 
 /* Returns kernel(a, b), as bool for a comparison. The caller has compared the dtypes. */
@@ -85,13 +88,13 @@ static br_tensor *apply(const char *op, br_pointwise kernel, const br_tensor *a,
 
 br_tensor *br__binary(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
-    return br__same_dtype(op, "a", a, "b", b) ? apply(op, kernel, a, b, false) : NULL;
+    return br__compatible(op, "a", a, "b", b) ? apply(op, kernel, a, b, false) : NULL;
 }
 
 br_tensor *br__comparison(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
     BR_OP(op);
-    return br__same_dtype(op, "a", a, "b", b) ? apply(op, kernel, a, b, true) : NULL;
+    return br__compatible(op, "a", a, "b", b) ? apply(op, kernel, a, b, true) : NULL;
 }
 
 br_tensor *br__binary_scalar(const char *op, br_pointwise kernel, br_tensor *a, double s,
@@ -127,6 +130,8 @@ br_tensor *br__equals_integer(br_tensor *t, int64_t value)
 
 bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, const br_tensor *a)
 {
+    if (br__backend_of(a) != br__backend_of(b))
+        return br__compare_operands(op, b_name, b, "a", a, false);
     bool fits = b->ndim <= a->ndim;
     for (int i = 1; fits && i <= b->ndim; i++) {
         int64_t size = b->sizes[b->ndim - i];

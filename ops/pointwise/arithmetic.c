@@ -88,7 +88,7 @@ static const br_op div_op = { "div", div_backward, false };
 br_tensor *br_div(br_tensor *a, br_tensor *b)
 {
     BR_OP("div");
-    if (!br__same_dtype("div", "a", a, "b", b))
+    if (!br__compatible("div", "a", a, "b", b))
         return NULL;
     a = dividend(a);
     b = dividend(b);

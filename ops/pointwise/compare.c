@@ -71,7 +71,7 @@ br_tensor *br_ge_scalar(br_tensor *a, double s)
 /* Applies a logical kernel to the operands converted to bool. */
 static br_tensor *logic(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
-    if (!br__same_dtype(op, "a", a, "b", b))
+    if (!br__compatible(op, "a", a, "b", b))
         return NULL;
     br_scope *scope = br_no_grad_begin();
     return br__composed(scope, br__binary(op, kernel, br_to(a, BR_BOOL), br_to(b, BR_BOOL)));
@@ -140,7 +140,7 @@ br_tensor *br_isfinite(br_tensor *x)
 br_tensor *br_isclose(br_tensor *a, br_tensor *b, double rtol, double atol, bool equal_nan)
 {
     BR_OP("isclose");
-    if (!br__same_dtype("isclose", "a", a, "b", b))
+    if (!br__compatible("isclose", "a", a, "b", b))
         return NULL;
     if (!(rtol >= 0 && atol >= 0))
         return br_fail(BR_ERROR_ARGUMENT, "isclose", "rtol %g and atol %g must be at least 0", rtol,
@@ -149,7 +149,7 @@ br_tensor *br_isclose(br_tensor *a, br_tensor *b, double rtol, double atol, bool
     int64_t sizes[BR_MAX_DIMS];
     br_pointwise kernel = a->dtype == BR_BOOL ? BR_POINTWISE(eq) : BR_POINTWISE(close);
     br_tensor *y = br__broadcast("isclose", a, b, &ndim, sizes)
-                       ? br__new("isclose", ndim, sizes, BR_BOOL)
+                       ? br__new_on("isclose", a, ndim, sizes, BR_BOOL)
                        : NULL;
     if (y)
         br__pointwise(kernel, 3, (const br_tensor *[]){ y, a, b }, (const double[]){ rtol, atol });
@@ -165,7 +165,7 @@ static void where_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *condition = br_saved(node, 0);
     if (br_needs_input_grad(node, 1))
-        dx[1] = br_where(condition, dy, br_scalar(0, br_dtype_of(dy)));
+        dx[1] = br_where(condition, dy, br_new_zeros(dy, BR_SCALAR, br_dtype_of(dy)));
     if (br_needs_input_grad(node, 2))
         dx[2] = br_masked_fill(dy, condition, 0);
 }
@@ -205,10 +205,12 @@ br_tensor *br_where(br_tensor *condition, br_tensor *a, br_tensor *b)
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
     if (!br__has_dtype("where", "condition", condition, BR_BOOL) ||
-        !br__same_dtype("where", "a", a, "b", b) || !br__broadcast("where", a, b, &ndim, sizes) ||
+        !br__compatible("where", "a", a, "b", b) ||
+        !br__same_device("where", "condition", condition, "a", a) ||
+        !br__broadcast("where", a, b, &ndim, sizes) ||
         !broadcast_condition(condition, &ndim, sizes))
         return NULL;
-    br_tensor *y = br__new("where", ndim, sizes, a->dtype);
+    br_tensor *y = br__new_on("where", a, ndim, sizes, a->dtype);
     if (!y)
         return NULL;
     br__pointwise(BR_POINTWISE(where), 4, (const br_tensor *[]){ y, condition, a, b }, NULL);
@@ -231,7 +233,7 @@ br_tensor *br_masked_fill_tensor(br_tensor *x, br_tensor *mask, br_tensor *value
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
     if (!br__required(op, "x", x) || !br__has_dtype(op, "mask", mask, BR_BOOL) ||
-        !br__same_dtype(op, "x", x, "value", value) ||
+        !br__compatible(op, "x", x, "value", value) ||
         !br__broadcast_named(op, "x", x, "mask", mask, &ndim, sizes))
         return NULL;
     if (value->ndim != 0)
@@ -250,7 +252,7 @@ br_tensor *br_masked_fill(br_tensor *x, br_tensor *mask, double value)
         !br__broadcast_named(op, "x", x, "mask", mask, &ndim, sizes) ||
         !br__scalar_operand(op, value, x->dtype, &scalar))
         return NULL;
-    br_tensor *y = br__new(op, ndim, sizes, x->dtype);
+    br_tensor *y = br__new_on(op, x, ndim, sizes, x->dtype);
     if (!y)
         return NULL;
     br__pointwise(BR_POINTWISE(where), 4, (const br_tensor *[]){ y, mask, &scalar.tensor, x },
@@ -276,10 +278,34 @@ br_tensor *br_to(br_tensor *x, br_dtype dtype)
         return NULL;
     if (x->dtype == dtype)
         return x;
-    br_tensor *y = br__new("to", x->ndim, x->sizes, dtype);
+    br_tensor *y = br__new_on("to", x, x->ndim, x->sizes, dtype);
     if (y)
         br__copy(y, x);
     br_record(&to_op, y, BR_INPUTS(x), &x->dtype, sizeof x->dtype);
+    return y;
+}
+
+static void to_device_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[0] = br_to_device(dy, *(const br_device *)br_params(node));
+}
+
+static const br_op to_device_op = { "to_device", to_device_backward, false };
+
+br_tensor *br_to_device(br_tensor *x, br_device device)
+{
+    static const char op[] = "to_device";
+    BR_OP(op);
+    const br_backend *backend = br__required(op, "x", x) ? br__find_backend(op, device) : NULL;
+    if (!backend)
+        return NULL;
+    const br_device from = br__backend_of(x)->device;
+    if (backend == br__backend_of(x))
+        return x;
+    br_tensor *y = br__new_at(op, backend, x->ndim, x->sizes, x->dtype);
+    if (!y || !br__transfer(op, y, x))
+        return NULL;
+    br_record(&to_device_op, y, BR_INPUTS(x), &from, sizeof from);
     return y;
 }
 
@@ -290,7 +316,7 @@ static bool holds(const char *op, br_pointwise kernel, const br_tensor *a, const
                   const void *params)
 {
     br_scope *scope = br__has_kernel(op, "a", a, kernel) ? br_scope_begin() : NULL;
-    br_tensor *equal = scope ? br__new(op, a->ndim, a->sizes, BR_BOOL) : NULL;
+    br_tensor *equal = scope ? br__new_like(op, a, BR_BOOL) : NULL;
     if (equal)
         br__pointwise(kernel, 3, (const br_tensor *[]){ equal, a, b }, params);
     bool all = equal && br_item(br_all(equal)) != 0;
@@ -301,7 +327,7 @@ static bool holds(const char *op, br_pointwise kernel, const br_tensor *a, const
 bool br_equal(br_tensor *a, br_tensor *b)
 {
     if (!br__required("equal", "a", a) || !br__required("equal", "b", b) || a->dtype != b->dtype ||
-        !br__same_shape(a, b))
+        !br__same_shape(a, b) || !br__same_device("equal", "a", a, "b", b))
         return false;
     return holds("equal", BR_POINTWISE(eq), a, b, NULL);
 }
@@ -315,7 +341,8 @@ bool br_allclose(br_tensor *a, br_tensor *b, double rtol, double atol)
                 atol);
         return false;
     }
-    if (a->dtype != b->dtype || !br__same_shape(a, b))
+    if (a->dtype != b->dtype || !br__same_shape(a, b) ||
+        !br__same_device("allclose", "a", a, "b", b))
         return false;
     return holds("allclose", BR_POINTWISE(close), a, b, (const double[]){ rtol, atol });
 }

@@ -5,10 +5,10 @@
 
 /* ---- Bits ------------------------------------------------------------------------------------ */
 
-br_tensor *br__dropout_bits(const char *op, int64_t n, double p)
+br_tensor *br__dropout_bits(const char *op, const br_tensor *x, int64_t n, double p)
 {
     const int64_t words = (n + 63) / 64;
-    br_tensor *t = br__new(op, BR_SHAPE(words + 1), BR_I64);
+    br_tensor *t = br__new_on(op, x, BR_SHAPE(words + 1), BR_I64);
     const br_backend *backend = t ? BR_BACKEND(op, t, dropout_bits) : NULL;
     if (!backend)
         return NULL;
@@ -51,13 +51,13 @@ static const br_op dropout_op = { .name = "dropout", .backward = dropout_backwar
 
 static br_tensor *dropped(br_tensor *x, br_tensor *bits, const settings *s)
 {
-    br_tensor *y = br__new_reordered("dropout", x->ndim, x->sizes, x->dtype, s->order);
+    br_tensor *y = br__new_reordered("dropout", x, x->ndim, x->sizes, x->dtype, s->order);
     if (!y)
         return NULL;
     br_scope *scope = br_scope_begin();
     const br_tensor ordered = br__reordered(x, s->order);
     br_tensor *dense = NULL;
-    if (!ordered.contiguous && (dense = br__new("dropout", x->ndim, ordered.sizes, x->dtype)))
+    if (!ordered.contiguous && (dense = br__new_on("dropout", x, x->ndim, ordered.sizes, x->dtype)))
         br__copy(dense, &ordered);
     if (!br_failed())
         br__drop(y, dense ? dense : &ordered, bits, s->scale);
@@ -80,8 +80,8 @@ br_tensor *br_f_dropout(br_tensor *x, double p, bool training)
     settings s = { .scale = p == 1 ? 0 : br__dropout_scale(x->dtype, p) };
     br__memory_order(x, s.order);
     br_scope *scope = br_scope_begin();
-    br_tensor *bits = p == 1 ? br_zeros(BR_SHAPE((x->numel + 63) / 64 + 1), BR_I64)
-                             : br__dropout_bits("dropout", x->numel, p);
+    br_tensor *bits = p == 1 ? br_new_zeros(x, BR_SHAPE((x->numel + 63) / 64 + 1), BR_I64)
+                             : br__dropout_bits("dropout", x, x->numel, p);
     br_tensor *y = bits ? br_scope_return(scope, dropped(x, bits, &s)) : NULL;
     br_scope_end(scope);
     return y;

@@ -8,7 +8,7 @@
  * Returns an i64 tensor with one bit for each element, 0 if it is dropped, in order from the lowest
  * bit of the first word; one extra word follows the last. Returns NULL with an error if memory runs
  * out. `op` is the prefix of messages. */
-br_tensor *br__dropout_bits(const char *op, int64_t n, double p);
+br_tensor *br__dropout_bits(const char *op, const br_tensor *x, int64_t n, double p);
 /* Computes y from x: drops the elements whose bits are 0 and multiplies the others by `scale`. Both
  * are contiguous in the order of the bits. */
 void br__drop(const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale);

@@ -24,7 +24,7 @@ static const br_tensor *apart_from(const char *op, const br_tensor *a, const br_
 {
     if (a->storage != b->storage || same_elements(a, b))
         return b;
-    br_tensor *copy = br__new(op, b->ndim, b->sizes, b->dtype);
+    br_tensor *copy = br__new_like(op, b, b->dtype);
     if (copy)
         br__copy(copy, b);
     return copy;
@@ -49,7 +49,7 @@ static bool change(const char *op, br_pointwise kernel, const br_tensor *b, int 
 
 static bool accepts(const char *op, const br_tensor *a, const br_tensor *b)
 {
-    return br__same_dtype(op, "a", a, "b", b) && br__broadcasts_to(op, "b", b, a);
+    return br__compatible(op, "a", a, "b", b) && br__broadcasts_to(op, "b", b, a);
 }
 
 /* ---- Arithmetic ------------------------------------------------------------------------------ */
@@ -240,8 +240,10 @@ static const br_op copy_op = { "copy_", copy_backward, false };
 br_tensor *br_copy_(br_tensor *a, br_tensor *b)
 {
     BR_OP("copy_");
-    if (!br__required("copy_", "a", a) || !br__required("copy_", "b", b) ||
-        !br__broadcasts_to("copy_", "b", b, a))
+    if (!br__required("copy_", "a", a) || !br__required("copy_", "b", b))
+        return NULL;
+    b = br_to_device(b, br_device_of(a));
+    if (!b || !br__broadcasts_to("copy_", "b", b, a))
         return NULL;
     br_scope *scope = br_scope_begin();
     const br_tensor *source = scope ? apart_from("copy_", a, b) : NULL;

@@ -131,7 +131,7 @@ static br_tensor *binary(const br_op *op, br_tensor *(*function)(br_tensor *, br
                          br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
     BR_OP(op->name);
-    if (!br__same_dtype(op->name, "a", a, "b", b) || !br__broadcasts_to(op->name, "b", b, a))
+    if (!br__compatible(op->name, "a", a, "b", b) || !br__broadcasts_to(op->name, "b", b, a))
         return NULL;
     if (!br__has_kernel(op->name, "a", a, kernel) || !br__check_divisor(op->name, kernel, a, b))
         return NULL;
@@ -196,8 +196,8 @@ br_tensor *br_lerp_(br_tensor *a, br_tensor *end, br_tensor *weight)
 {
     static const br_op op = { "lerp_", pass_backward, false };
     BR_OP(op.name);
-    if (!br__floating(op.name, "a", a) || !br__same_dtype(op.name, "a", a, "end", end) ||
-        !br__same_dtype(op.name, "a", a, "weight", weight) ||
+    if (!br__floating(op.name, "a", a) || !br__compatible(op.name, "a", a, "end", end) ||
+        !br__compatible(op.name, "a", a, "weight", weight) ||
         !br__broadcasts_to(op.name, "end", end, a) ||
         !br__broadcasts_to(op.name, "weight", weight, a))
         return NULL;
@@ -208,8 +208,8 @@ br_tensor *br_lerp_(br_tensor *a, br_tensor *end, br_tensor *weight)
 /* Checks the operands of addcmul_ and addcdiv_. */
 static bool three(const char *op, br_tensor *a, br_tensor *tensor1, br_tensor *tensor2)
 {
-    return br__same_dtype(op, "a", a, "tensor1", tensor1) &&
-           br__same_dtype(op, "a", a, "tensor2", tensor2) &&
+    return br__compatible(op, "a", a, "tensor1", tensor1) &&
+           br__compatible(op, "a", a, "tensor2", tensor2) &&
            br__has_kernel(op, "a", a, BR_POINTWISE(mul)) &&
            br__broadcasts_to(op, "tensor1", tensor1, a) &&
            br__broadcasts_to(op, "tensor2", tensor2, a);

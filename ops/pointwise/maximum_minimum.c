@@ -75,13 +75,13 @@ static const br_op lerp_op = { "lerp", lerp_backward, false };
 static br_tensor *lerp(const char *op, const br_tensor *start, const br_tensor *end,
                        const br_tensor *weight)
 {
-    br_tensor both = { .dtype = start->dtype };
+    br_tensor both = { .dtype = start->dtype, .storage = start->storage };
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
     if (!br__broadcast_named(op, "start", start, "end", end, &both.ndim, both.sizes) ||
         !br__broadcast_named(op, "start and end", &both, "weight", weight, &ndim, sizes))
         return NULL;
-    br_tensor *y = br__new(op, ndim, sizes, start->dtype);
+    br_tensor *y = br__new_on(op, start, ndim, sizes, start->dtype);
     if (y)
         br__pointwise(BR_POINTWISE(lerp), 4, (const br_tensor *[]){ y, start, end, weight }, NULL);
     return y;
@@ -91,8 +91,8 @@ br_tensor *br_lerp(br_tensor *start, br_tensor *end, br_tensor *weight)
 {
     BR_OP("lerp");
     if (!br__floating("lerp", "start", start) ||
-        !br__same_dtype("lerp", "start", start, "end", end) ||
-        !br__same_dtype("lerp", "start", start, "weight", weight))
+        !br__compatible("lerp", "start", start, "end", end) ||
+        !br__compatible("lerp", "start", start, "weight", weight))
         return NULL;
     br_tensor *y = lerp("lerp", start, end, weight);
     br_node *node = br_record(&lerp_op, y, BR_INPUTS(start, end, weight), NULL, 0);
@@ -121,7 +121,7 @@ br_tensor *br_lerp_scalar(br_tensor *start, br_tensor *end, double weight)
     BR_OP("lerp_scalar");
     br_scalar_operand scalar;
     if (!br__floating("lerp_scalar", "start", start) ||
-        !br__same_dtype("lerp_scalar", "start", start, "end", end) ||
+        !br__compatible("lerp_scalar", "start", start, "end", end) ||
         !br__scalar_operand("lerp_scalar", weight, start->dtype, &scalar))
         return NULL;
     br_tensor *y = lerp("lerp_scalar", start, end, &scalar.tensor);

@@ -192,7 +192,7 @@ br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode)
     int64_t sizes[BR_MAX_DIMS];
     if (mode < BR_ROUNDING_NONE || mode > BR_ROUNDING_FLOOR)
         return br_fail(BR_ERROR_ARGUMENT, op, "mode is %d, must be a br_rounding_mode", (int)mode);
-    if (!br__same_dtype(op, "a", a, "b", b) ||
+    if (!br__compatible(op, "a", a, "b", b) ||
         (mode != BR_ROUNDING_NONE && !br__has_kernel(op, "a", a, kernels[mode])) ||
         !br__broadcast_named(op, "a", a, "b", b, &ndim, sizes))
         return NULL;
@@ -294,7 +294,7 @@ br_tensor *br_glu(br_tensor *x, int64_t dim)
 br_tensor *br_f_prelu(br_tensor *x, br_tensor *weight)
 {
     BR_OP("prelu");
-    if (!br__floating("prelu", "x", x) || !br__same_dtype("prelu", "x", x, "weight", weight))
+    if (!br__floating("prelu", "x", x) || !br__compatible("prelu", "x", x, "weight", weight))
         return NULL;
     int64_t channels = x->ndim > 1 ? x->sizes[1] : 1;
     if (weight->ndim > 1 || (weight->numel != 1 && weight->numel != channels))
@@ -325,10 +325,10 @@ static bool three(const char *op, const char *a_name, const br_tensor *a, const 
     if (!br__required(op, a_name, a))
         return false;
     both = br__window(a);
-    if (b && (!br__same_dtype(op, a_name, a, b_name, b) ||
+    if (b && (!br__compatible(op, a_name, a, b_name, b) ||
               !br__broadcast_named(op, a_name, a, b_name, b, &both.ndim, both.sizes)))
         return false;
-    return !c || (br__same_dtype(op, a_name, a, c_name, c) &&
+    return !c || (br__compatible(op, a_name, a, c_name, c) &&
                   br__broadcast_named(op, "the broadcast input", &both, c_name, c, &ndim, sizes));
 }
 

@@ -76,7 +76,7 @@ static br_tensor *products_excluding(br_tensor *x, br_tensor *dy, const br_scan_
         shape[i < c->dim ? 0 : i == c->dim ? 1 : 2] *= br_sizes(x)[i];
     br_tensor *lines = br_transpose(br_reshape(x, 3, shape), 1, 2);
     br_tensor *dlines = br_transpose(br_reshape(dy, 3, shape), 1, 2);
-    br_tensor *place = br_arange(0, (double)n, 1, BR_I64);
+    br_tensor *place = br_new_arange(x, 0, (double)n, 1, BR_I64);
     br_tensor *own = br_eq(br_unsqueeze(place, 1), place);
     br_tensor *without = br_masked_fill(br_unsqueeze(lines, 2), own, 1);
     br_tensor *parts = br_mul(cumprod(without, 3, c->reverse), br_unsqueeze(dlines, 2));
@@ -137,7 +137,7 @@ static br_tensor *exclusive_products(br_tensor *x, int64_t dim, bool after)
     int64_t sizes[BR_MAX_DIMS];
     for (int i = 0; i < br_ndim(x); i++)
         sizes[i] = i == dim ? 1 : br_sizes(x)[i];
-    br_tensor *one = br_ones(br_ndim(x), sizes, br_dtype_of(x));
+    br_tensor *one = br_new_ones(x, br_ndim(x), sizes, br_dtype_of(x));
     br_tensor *others = br_narrow(x, dim, after, br_size(x, dim) - 1);
     br_tensor *running = cumprod(others, dim, after);
     return after ? br_cat(BR_INPUTS(running, one), dim) : br_cat(BR_INPUTS(one, running), dim);

@@ -148,7 +148,7 @@ static br_tensor *position(const extreme *e, br_tensor *x, int64_t dim, bool kee
     /* Positions must be in row-major order, but the reduction counts in memory order, so x is
      * copied first. */
     br_scope *scope = br_scope_begin();
-    br_tensor *dense = scope ? br__new(op, x->ndim, x->sizes, x->dtype) : NULL;
+    br_tensor *dense = scope ? br__new_on(op, x, x->ndim, x->sizes, x->dtype) : NULL;
     if (dense)
         br__copy(dense, x);
     br_tensor *index = dense ? positions(e, op, dense, bits, keepdim, NULL) : NULL;

@@ -17,7 +17,7 @@ static br_tensor *places(const char *op, br_tensor *x, const br_order *o)
     int64_t sizes[BR_MAX_DIMS];
     memcpy(sizes, x->sizes, sizeof sizes);
     sizes[o->dim] = o->count;
-    br_tensor *out = br__new(op, x->ndim, sizes, BR_I64);
+    br_tensor *out = br__new_on(op, x, x->ndim, sizes, BR_I64);
     const br_backend *backend = BR_BACKEND(op, x, sort);
     br_scope *scope = br_no_grad_begin();
     br_tensor *dense = backend ? br_contiguous(x) : NULL;
@@ -106,7 +106,7 @@ br_tensor *br__argsort_rows(const char *op, br_tensor *rows)
     if (br_ndim(rows) == 2 && rows->sizes[1] == 1)
         return br_argsort(br_reshape(rows, BR_SHAPE(rows->sizes[0])), 0, false);
     br_tensor *dense = br_contiguous(rows);
-    br_tensor *ordered = dense ? br__new(op, BR_SHAPE(dense->sizes[0]), BR_I64) : NULL;
+    br_tensor *ordered = dense ? br__new_on(op, dense, BR_SHAPE(dense->sizes[0]), BR_I64) : NULL;
     const br_backend *backend = ordered ? BR_BACKEND(op, dense, sort_rows) : NULL;
     if (backend && dense->numel > 0)
         backend->sort_rows(op, ordered, dense);
@@ -146,7 +146,7 @@ br_tensor *br_median(br_tensor *x)
     if (!br__required("median", "x", x))
         return NULL;
     if (x->numel == 0 && br_is_floating(x))
-        return br_full(BR_SCALAR, NAN, x->dtype);
+        return br_new_full(x, BR_SCALAR, NAN, x->dtype);
     br_scope *scope = br_no_grad_begin();
     br_tensor *y = br_median_dim(br_flatten(x, 0, -1), 0, false, NULL);
     br_scope_return(scope, y);

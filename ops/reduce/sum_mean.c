@@ -57,7 +57,7 @@ br_tensor *br__reduced(const char *op, const br_tensor *x, unsigned bits, bool k
 {
     int64_t sizes[BR_MAX_DIMS];
     int n = reduced_sizes(x->ndim, x->sizes, bits, keepdim, sizes);
-    return br__new(op, n, sizes, dtype);
+    return br__new_on(op, x, n, sizes, dtype);
 }
 
 /* Up to this many copies of a gradient are written to memory instead of being broadcast by a view,
@@ -76,7 +76,7 @@ static br_tensor *spread(const br_node *node, br_tensor *dy, unsigned bits)
         return br_expand(br_reshape(dy, ndim, kept), ndim, sizes);
     }
     if (dy->numel == 1 && br__reduced_count(ndim, sizes, bits) <= SMALL_COUNT) {
-        br_tensor *dx = br__new("sum", ndim, sizes, dy->dtype);
+        br_tensor *dx = br__new_on("sum", dy, ndim, sizes, dy->dtype);
         if (dx)
             br__pointwise(BR_POINTWISE(copy), 2, (const br_tensor *[]){ dx, dy }, NULL);
         return dx;
@@ -196,7 +196,7 @@ br_tensor *br_sum_to_size(br_tensor *x, int ndim, const int64_t *sizes)
                        br__shape_of(ndim, sizes), br__shape(x));
     if (bits == 0 && (ndim > 0 || x->dtype != BR_BOOL)) /* PyTorch sums a bool to i64 for size [] */
         return x;
-    br_tensor *y = br__new("sum_to_size", ndim, sizes, br__sum_dtype(x->dtype));
+    br_tensor *y = br__new_on("sum_to_size", x, ndim, sizes, br__sum_dtype(x->dtype));
     y = sum_into("sum_to_size", y, x, bits, 1);
     br_record(&sum_to_size_op, y, BR_INPUTS(x), NULL, 0);
     return y;

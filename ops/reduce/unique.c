@@ -42,7 +42,7 @@ br_tensor *br_one_hot(br_tensor *index, int64_t num_classes)
     for (int i = 0; i < index->ndim; i++)
         sizes[i] = index->sizes[i];
     sizes[index->ndim] = num_classes == -1 ? max_value + 1 : num_classes;
-    br_tensor *y = br_failed() ? NULL : br_zeros(index->ndim + 1, sizes, BR_I64);
+    br_tensor *y = br_failed() ? NULL : br_new_zeros(index, index->ndim + 1, sizes, BR_I64);
     return br__composed(scope, br_scatter_scalar_(y, -1, br_unsqueeze(index, -1), 1));
 }
 
@@ -58,12 +58,14 @@ br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlength)
     if (weights && (!br__floating("bincount", "weights", weights) || !br__same_shape(x, weights)))
         return br_fail(BR_ERROR_SHAPE, "bincount", "weights %s must have the shape of x %s",
                        br__shape(weights), br__shape(x));
+    if (weights && !br__same_device("bincount", "weights", weights, "x", x))
+        return NULL;
     br_scope *scope = br_no_grad_begin();
     int64_t n = largest_class("bincount", x) + 1;
     br_tensor *one = weights ? weights : br_ones_like(x), *y = NULL;
     if (!br_failed())
-        y = br_index_add_(br_zeros(BR_SHAPE(n > minlength ? n : minlength), one->dtype), 0, x, one,
-                          1);
+        y = br_index_add_(br_new_zeros(x, BR_SHAPE(n > minlength ? n : minlength), one->dtype), 0,
+                          x, one, 1);
     return br__composed(scope, y);
 }
 
@@ -73,7 +75,7 @@ br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlength)
 static br_tensor *changes(br_tensor *rows)
 {
     int64_t n = br_size(rows, 0);
-    br_tensor *first = br_ones(BR_SHAPE(n > 0), BR_BOOL);
+    br_tensor *first = br_new_ones(rows, BR_SHAPE(n > 0), BR_BOOL);
     if (n < 2)
         return first;
     br_tensor *differ = br_ne(br_narrow(rows, 0, 1, n - 1), br_narrow(rows, 0, 0, n - 1));
@@ -86,7 +88,7 @@ static br_tensor *changes(br_tensor *rows)
 static br_tensor *lengths(br_tensor *place, int64_t n)
 {
     int64_t runs = br_numel(place);
-    br_tensor *end = br_full(BR_SHAPE(runs > 0), (double)n, BR_I64);
+    br_tensor *end = br_new_full(place, BR_SHAPE(runs > 0), (double)n, BR_I64);
     br_tensor *next = runs > 0 ? br_narrow(place, 0, 1, runs - 1) : place;
     return br_sub(br_cat(BR_INPUTS(next, end), 0), place);
 }

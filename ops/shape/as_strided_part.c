@@ -47,7 +47,7 @@ static const br_op clear_op = { .name = "clear_part", .backward = clear_backward
 br_tensor *br__clear_part(br_tensor *x, const br_part *part)
 {
     BR_OP("clear_part");
-    br_tensor *y = x ? br__new("clear_part", x->ndim, x->sizes, x->dtype) : NULL;
+    br_tensor *y = x ? br__new_on("clear_part", x, x->ndim, x->sizes, x->dtype) : NULL;
     if (!y)
         return NULL;
     br__copy(y, x);
@@ -93,7 +93,7 @@ static bool shows_once(const br_part *part)
 /* Returns the index in the base of each element of the view. */
 static br_tensor *places(const br_part *part, const br_tensor *zeros)
 {
-    br_tensor *all = br_arange(0, (double)zeros->numel, 1, BR_I64);
+    br_tensor *all = br_new_arange(zeros, 0, (double)zeros->numel, 1, BR_I64);
     if (!all)
         return NULL;
     br_tensor w = window_of(all, part);
@@ -115,7 +115,7 @@ static br_tensor *summed(br_tensor *zeros, br_tensor *y, const br_part *part)
 br_tensor *br__fill_part(br_tensor *y, const br_part *part)
 {
     BR_OP("fill_part");
-    br_tensor *x = y ? br_zeros(part->base_ndim, part->base_sizes, y->dtype) : NULL;
+    br_tensor *x = y ? br_new_zeros(y, part->base_ndim, part->base_sizes, y->dtype) : NULL;
     if (!x)
         return NULL;
     br_tensor w = window_of(x, part);

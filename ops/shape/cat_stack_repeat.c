@@ -17,6 +17,12 @@ static bool fits(const char *op, br_tensor *const *tensors, int first, int i, in
                 br_dtype_name(a->dtype));
         return false;
     }
+    if (br__backend_of(t) != br__backend_of(a)) {
+        char name[32], first_name[32];
+        snprintf(name, sizeof name, "tensor %d", i);
+        snprintf(first_name, sizeof first_name, "tensor %d", first);
+        return br__same_device(op, name, t, first_name, a);
+    }
     bool same = t->ndim == a->ndim;
     for (int d = 0; same && d < t->ndim; d++)
         same = d == free_dim || t->sizes[d] == a->sizes[d];
@@ -66,7 +72,7 @@ static void cat_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     for (int i = 0; (sizes = br_input_sizes(node, i, &ndim)) != NULL; i++) {
         int64_t size = adds_nothing(ndim, sizes) ? 0 : sizes[*dim];
         if (br_needs_input_grad(node, i))
-            dx[i] = adds_nothing(ndim, sizes) ? br_zeros(BR_SHAPE(0), br_dtype_of(dy))
+            dx[i] = adds_nothing(ndim, sizes) ? br_new_zeros(dy, BR_SHAPE(0), br_dtype_of(dy))
                                               : br_narrow(dy, *dim, start, size);
         start += size;
     }
@@ -115,7 +121,8 @@ br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim)
     if (!br__wrap_dim_nonscalar("cat", tensors[first], &dim) ||
         !cat_sizes(n, tensors, first, dim, sizes))
         return NULL;
-    br_tensor *y = br__new("cat", tensors[first]->ndim, sizes, tensors[first]->dtype);
+    br_tensor *y =
+        br__new_on("cat", tensors[first], tensors[first]->ndim, sizes, tensors[first]->dtype);
     const br_backend *backend = y ? BR_BACKEND("cat", y, cat) : NULL;
     bool done = !backend || backend->cat(y, n, tensors, dim);
     if (backend && done)
@@ -172,7 +179,7 @@ br_tensor *br_stack(int n, br_tensor *const *tensors, int64_t dim)
     for (int i = 1; i < n; i++)
         if (!fits("stack", tensors, 0, i, -1))
             return NULL;
-    br_tensor *y = br__new("stack", ndim, sizes, tensors[0]->dtype);
+    br_tensor *y = br__new_on("stack", tensors[0], ndim, sizes, tensors[0]->dtype);
     for (int i = 0; y && i < n; i++)
         put(y, (int)dim, i, tensors[i]);
     br_record(&stack_op, y, n, tensors, &dim, sizeof dim);
@@ -194,7 +201,7 @@ static void repeat_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     int64_t before = 1, after = dy->numel;
     br_tensor *sum = dy;
     if (dy->numel == 0) {
-        dx[0] = br_zeros(ndim, sizes, dy->dtype);
+        dx[0] = br_new_zeros(dy, ndim, sizes, dy->dtype);
         return;
     }
     for (int i = 0; i < dy->ndim; i++) {
@@ -253,7 +260,7 @@ br_tensor *br_repeat(br_tensor *x, int ndim, const int64_t *counts)
                            br__shape_of(ndim, counts), br__shape(x), counts[i], i,
                            counts[i] < 0 ? "is negative" : "is too large");
     }
-    br_tensor *y = br__new("repeat", ndim, sizes, x->dtype);
+    br_tensor *y = br__new_on("repeat", x, ndim, sizes, x->dtype);
     if (y && y->numel > 0)
         spread(y, x, counts);
     return br__recorded(&repeat_op, y, x, &r, sizeof r);

@@ -169,7 +169,7 @@ static br_tensor *triangle_indices(const char *op, int64_t rows, int64_t columns
             *column++ = j;
         }
     }
-    return y;
+    return br__placed(op, br__default_backend(), y);
 }
 
 br_tensor *br_tril_indices(int64_t row, int64_t col, int64_t offset)

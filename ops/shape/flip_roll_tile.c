@@ -54,7 +54,7 @@ br_tensor *br_flip(br_tensor *x, int ndims, const int64_t *dims)
     dim_list list = { .n = ndims };
     if (!distinct_dims("flip", "dims", x, ndims, dims, list.dims))
         return NULL;
-    br_tensor *y = br__new("flip", x->ndim, x->sizes, x->dtype);
+    br_tensor *y = br__new_on("flip", x, x->ndim, x->sizes, x->dtype);
     if (!y)
         return NULL;
     br_tensor backwards = br__window(x);
@@ -101,7 +101,7 @@ static br_tensor *roll(br_tensor *x, dim_list *list)
         const int64_t size = x->sizes[list->dims[i]];
         list->shifts[i] = size > 0 ? list->shifts[i] % size : 0;
     }
-    br_tensor *y = br__new("roll", x->ndim, x->sizes, x->dtype);
+    br_tensor *y = br__new_on("roll", x, x->ndim, x->sizes, x->dtype);
     for (unsigned which = 0; y && y->numel > 0 && which < 1u << list->n; which++)
         copy_rolled(y, x, list, which);
     return br__recorded(&roll_op, y, x, list, sizeof *list);
@@ -238,7 +238,7 @@ static br_tensor *repeated_indices(const char *op, br_tensor *repeats, int64_t l
     for (int64_t i = 0; out && i < repeats->numel; i++)
         for (int64_t k = 0; k < count[i]; k++)
             *out++ = i;
-    return index;
+    return index ? br__placed(op, br__backend_of(repeats), index) : NULL;
 }
 
 br_tensor *br_repeat_interleave(br_tensor *x, br_tensor *repeats, int64_t dim)

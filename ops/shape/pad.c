@@ -121,7 +121,7 @@ static br_tensor *padded(br_tensor *x, const padding *p)
         if (__builtin_add_overflow(x->sizes[d], p->left[d], &sizes[d]) ||
             __builtin_add_overflow(sizes[d], p->right[d], &sizes[d]))
             sizes[d] = INT64_MAX;
-    br_tensor *y = x ? br__new("pad", x->ndim, sizes, x->dtype) : NULL;
+    br_tensor *y = x ? br__new_on("pad", x, x->ndim, sizes, x->dtype) : NULL;
     if (!y)
         return NULL;
     br_tensor center = inside(y, p, 0);
@@ -145,7 +145,7 @@ static br_tensor *collected(br_tensor *dy, const padding *p)
             collect_border(work, p, d, true);
         }
         br_tensor center = inside(work, p, 0);
-        dx = br_scope_return(scope, br__new("pad", center.ndim, center.sizes, center.dtype));
+        dx = br_scope_return(scope, br__new_on("pad", dy, center.ndim, center.sizes, center.dtype));
         if (dx)
             br__copy(dx, &center);
     }

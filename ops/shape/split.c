@@ -22,17 +22,17 @@ static br_tensor *joined(br_node *node, const int64_t *sizes, int ndim, const pa
     memcpy(part, sizes, (size_t)ndim * sizeof *part);
     if (stacked)
         memmove(part + p->dim, part + p->dim + 1, (size_t)(ndim - 1 - p->dim) * sizeof *part);
-    br_dtype dtype = BR_F32;
+    const br_tensor *given = NULL;
     for (int i = 0; i < p->n; i++)
         if (br_output_grad(node, i))
-            dtype = br_dtype_of(br_output_grad(node, i));
+            given = br_output_grad(node, i);
     br_tensor **grads = br_malloc((size_t)p->n * sizeof *grads);
     for (int i = 0; grads && i < p->n; i++) {
         if (!stacked)
             part[p->dim] = p->sizes[i];
         grads[i] = br_output_grad(node, i);
         if (!grads[i])
-            grads[i] = br_zeros(stacked ? ndim - 1 : ndim, part, dtype);
+            grads[i] = br_new_zeros(given, stacked ? ndim - 1 : ndim, part, br_dtype_of(given));
     }
     br_tensor *dx = !grads    ? NULL
                     : stacked ? br_stack((int)p->n, grads, p->dim)

@@ -36,7 +36,7 @@ static void pass_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static br_tensor *copied(const char *op, br_tensor *x)
 {
-    br_tensor *y = br__new(op, x->ndim, x->sizes, x->dtype);
+    br_tensor *y = br__new_on(op, x, x->ndim, x->sizes, x->dtype);
     if (y)
         br__copy(y, x);
     return y;
@@ -149,7 +149,7 @@ static br_tensor *reshaped(const br_op *op, br_tensor *x, int ndim, const int64_
     int64_t strides[BR_MAX_DIMS];
     if (view_strides(x, ndim, sizes, strides))
         return br__recorded(op, br__view_of(x, ndim, sizes, strides, 0), x, NULL, 0);
-    br_tensor *y = br__new(op->name, ndim, sizes, x->dtype);
+    br_tensor *y = br__new_on(op->name, x, ndim, sizes, x->dtype);
     if (!y)
         return NULL;
     int64_t dense[BR_MAX_DIMS];

@@ -48,7 +48,7 @@ static void add_overlapping(const br_tensor *window, const br_tensor *y)
 
 br_tensor *br__fill_window(br_tensor *y, int ndim, const int64_t *sizes, const br_window *window)
 {
-    br_tensor *x = y ? br_zeros(ndim, sizes, y->dtype) : NULL;
+    br_tensor *x = y ? br_new_zeros(y, ndim, sizes, y->dtype) : NULL;
     if (!x)
         return NULL;
     br_tensor place = window_of(x, window);

@@ -170,7 +170,7 @@ Test(error, checks_name_operation_argument_and_rule)
     check_fails(br__floating("exp", "x", b), "exp: x [4, 1] is i64, must be f32 or f64");
     check_fails(br__has_dtype("embedding", "index", a, BR_I64),
                 "embedding: index [2, 3] is f32, must be i64");
-    check_fails(br__same_dtype("add", "a", a, "b", b),
+    check_fails(br__compatible("add", "a", a, "b", b),
                 "add: a [2, 3] is f32 and b [4, 1] is i64: dtypes must be equal");
     int64_t dim = 2, sizes[BR_MAX_DIMS];
     int ndim;

@@ -49,7 +49,7 @@ br_tensor *br__cpu_nonzero(const char *op, const br_tensor *mask, int ndim, cons
     br__parallel(pieces, count_piece, &job);
     for (int64_t i = 0; i < pieces; i++)
         job.starts[i + 1] += job.starts[i];
-    br_tensor *out = br__new(op, BR_SHAPE(job.starts[pieces], ndim), BR_I64);
+    br_tensor *out = br__new_on(op, mask, BR_SHAPE(job.starts[pieces], ndim), BR_I64);
     if (out) {
         job.out = (int64_t *)(void *)out->data;
         br__parallel(pieces, write_piece, &job);

@@ -5,6 +5,7 @@
  * channel, then dx. */
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/norm/norm_internal.h"
+#include "backends/cpu/scratch.h"
 
 #include <math.h>
 
@@ -111,13 +112,13 @@ static double *doubles(const br_tensor *t)
 /* Allocates one coefficient of x's dtype for each channel of each set. */
 static br_tensor *new_coefficients(const char *op, const plan *p, br_dtype dtype)
 {
-    return br__new(op, BR_SHAPE(sets_of(p), p->channels), dtype);
+    return br__scratch(op, BR_SHAPE(sets_of(p), p->channels), dtype);
 }
 
 /* Returns f64 zeros for the sums of each channel of each piece; at least one row. */
-static br_tensor *new_sums(const plan *p)
+static br_tensor *new_sums(const char *op, const plan *p)
 {
-    return br_zeros(BR_SHAPE(p->pieces > 0 ? p->pieces : 1, p->channels), BR_F64);
+    return br__scratch_zeros(op, BR_SHAPE(p->pieces > 0 ? p->pieces : 1, p->channels), BR_F64);
 }
 
 /* ---- Statistics ------------------------------------------------------------------------------ */
@@ -177,9 +178,9 @@ static void follow(const plan *p, const double *means, const double *squares,
 
 /* Computes mean and rstd from x, and updates the running statistics, which group norm does not
  * have. */
-static bool compute_statistics(const plan *p, const br_channel_norm_work *w)
+static bool compute_statistics(const char *op, const plan *p, const br_channel_norm_work *w)
 {
-    br_tensor *means = new_sums(p), *squares = new_sums(p);
+    br_tensor *means = new_sums(op, p), *squares = new_sums(op, p);
     if (br__failed())
         return false;
     run_pass(
@@ -237,8 +238,8 @@ bool br__cpu_channel_norm(const char *op, const br_channel_norm_work *w)
 {
     const plan p = plan_of(w);
     br_scope *scope = br_scope_begin();
-    bool ok =
-        scope && (p.computed ? compute_statistics : use_statistics)(&p, w) && normalise(op, &p, w);
+    bool ok = scope && (p.computed ? compute_statistics(op, &p, w) : use_statistics(&p, w)) &&
+              normalise(op, &p, w);
     br_scope_end(scope);
     return ok;
 }
@@ -331,7 +332,7 @@ bool br__cpu_channel_norm_grad(const char *op, const br_channel_norm_work *w)
 {
     const plan p = plan_of(w);
     br_scope *scope = br_scope_begin();
-    br_tensor *sums = new_sums(&p), *products = new_sums(&p);
+    br_tensor *sums = new_sums(op, &p), *products = new_sums(op, &p);
     bool ok = !br__failed();
     if (ok) {
         br_channel_work work = { .x = w->x->data, .dy = w->dy->data, .mean = w->mean->data };

@@ -6,7 +6,8 @@
 
 /* Copies src, which broadcasts to dst, into dst and converts the dtype. */
 void br__cpu_copy(const br_tensor *dst, const br_tensor *src);
-/* The backend's entry cat. */
+/* The backend's entries fill and cat. */
+void br__cpu_fill(const br_tensor *t, const void *element);
 bool br__cpu_cat(const br_tensor *y, int n, br_tensor *const *tensors, int64_t dim);
 
 /* Returns a loop for br__run_loop() that converts between two different dtypes. Its params are

@@ -205,6 +205,10 @@ BR_API void br_zero_grad(br_module *module);
 /* Converts floating-point parameters and buffers to f32 or f64 in place, and drops their gradients.
  */
 BR_API bool br_module_to(br_module *module, br_dtype dtype);
+/* Moves parameters, buffers and gradients to a device. The tensor objects stay the same. An
+ * optimizer that has made a step keeps its state on the device on which it was made: move the
+ * module first. */
+BR_API bool br_module_to_device(br_module *module, br_device device);
 
 /* Like br_gradcheck(), for a module: checks the gradients with respect to the inputs and to all
  * parameters that require grad. Messages name the parameter. f(inputs, n_inputs, context) runs the

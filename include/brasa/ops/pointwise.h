@@ -192,6 +192,9 @@ BR_API br_tensor *br_masked_fill_tensor(br_tensor *x, br_tensor *mask, br_tensor
  * truncated to integers; any number other than 0 converts to true. The gradient is converted to x's
  * dtype. */
 BR_API br_tensor *br_to(br_tensor *x, br_dtype dtype);
+/* Copies x to another device; returns x itself if it is there. The gradient is copied to x's
+ * device. */
+BR_API br_tensor *br_to_device(br_tensor *x, br_device device);
 /* Return true if a and b have the same shape and dtype, and all elements are equal (br_equal()) or
  * satisfy |a - b| <= atol + rtol |b| (br_allclose()). NaN is not equal to anything. Return false
  * while an error is pending. */
