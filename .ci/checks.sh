@@ -63,6 +63,8 @@ examples() {
     done
 }
 
+# The suites that run on the guarded device, too: operations, golden files and models, with their gradients and steps.
+guarded_tests='@(op_cases|golden|second_order|saved_values|gradcheck|functional|anatomy|architecture|architecture_variants|bert|vanilla|vanilla_bad|gpt2|hf_bert|recorded_layers|optim|activation_checkpoint|notebook_architecture|notebook_vanilla)/*'
 # The suites that call kernels.
 kernel_tests='@(op_cases/[!r]*|@(attention|convolution|distance|dropout|golden|half|layer_norm|logits|loss|matmul|norms|optim*|pointwise|pool|processor_state|recurrent|reduce|softmax|torch)/*)'
 
@@ -86,6 +88,13 @@ kernel_suites() {
         fi
     done
     unset BRASA_CPU_CAPABILITY
+}
+
+# guarded_suites BUILD: runs suites on a device whose memory only its own entries can access.
+guarded_suites() {
+    export BRASA_TEST_DEVICE=guarded
+    suite "$1: tests on the guarded device" "$1" "--filter=$guarded_tests"
+    unset BRASA_TEST_DEVICE
 }
 
 # Checks that the code blocks of the documents compile and run.
@@ -496,6 +505,7 @@ test_checks() {
     check "gcc: build" built gcc
     suite "gcc: tests" gcc
     kernel_suites gcc
+    guarded_suites gcc
     examples gcc
     documents
     check "forked ranks, 1 to 4" with_ranks gcc forked

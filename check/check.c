@@ -147,7 +147,8 @@ static void compare_within(br_check *check, const char *name, br_tensor *got, br
     }
     br_scope *scope = br_no_grad_begin();
     bool floating = br_is_floating(want);
-    const double *x = br_data_f64(br_contiguous(br_to(got, BR_F64)));
+    got = br_to_device(br_to(got, BR_F64), br_device_of(want)); /* the file's are on the CPU */
+    const double *x = br_data_f64(br_contiguous(got));
     const double *y = br_data_f64(br_contiguous(br_to(want, BR_F64)));
     if (x && y)
         note(check, name,
@@ -424,7 +425,7 @@ static void check_training(br_check *check)
 {
     br_tensor *want = br_safetensors_get(check->file, "losses");
     int64_t steps = br_numel(want);
-    br_tensor *losses = br_zeros(BR_SHAPE(steps), BR_F32);
+    br_tensor *losses = br_new_zeros(want, BR_SHAPE(steps), BR_F32);
     check->optim = make_optimizer(check);
     for (int64_t i = 0; i < steps && !br_failed(); i++) {
         double loss = train_step(check, i);

@@ -61,12 +61,15 @@ static void keep(br_named_tensor *list, int *n, const char *name, br_tensor *t)
         list[(*n)++] = (br_named_tensor){ name, t };
 }
 
-/* Returns the file's tensor <folder>/<name>; NULL without an error if it has none. */
+/* Returns the file's tensor <folder>/<name>, on the default device; NULL without an error if it has
+ * none. */
 static br_tensor *find(br_check *check, const char *folder, const char *name)
 {
     char full[256];
     snprintf(full, sizeof full, "%s/%s", folder, name);
-    return br_safetensors_has(check->file, full) ? br_safetensors_get(check->file, full) : NULL;
+    return br_safetensors_has(check->file, full)
+               ? br_to_device(br_safetensors_get(check->file, full), br_get_default_device())
+               : NULL;
 }
 
 br_tensor *br_check_input(br_check *check, const char *name)

@@ -32,11 +32,11 @@ static inline double difference(br_tensor *a, br_tensor *b)
     return isnan(d) ? INFINITY : d;
 }
 
-/* Returns a tensor of the file, in the test's scope. */
+/* Returns a tensor of the file on the default device, in the test's scope. */
 static inline br_tensor *recorded_in(const char *path, const char *name)
 {
     br_safetensors *file = open_recorded(path);
-    br_tensor *t = br_safetensors_get(file, name);
+    br_tensor *t = br_to_device(br_safetensors_get(file, name), br_get_default_device());
     br_safetensors_close(file);
     cr_assert(t, "%s", br_error_message());
     return t;

@@ -17,6 +17,11 @@ typedef struct recorded_model {
 enum { STEPS = 4 };
 
 /* Asserts that |got - want| <= tolerance (1 + |want|) for each element. */
+static br_tensor *loaded(br_safetensors *file, const char *name)
+{
+    return br_to_device(br_safetensors_get(file, name), br_get_default_device());
+}
+
 static void check_near(const char *what, br_tensor *got, br_tensor *want, double tolerance)
 {
     check_ok();
@@ -41,7 +46,7 @@ static void check_state(br_module *module, br_safetensors *file, const char *pre
     for (int64_t i = 0; i < state->count; i++) {
         char name[128];
         snprintf(name, sizeof name, "%s%s", prefix, state->items[i].name);
-        check_near(name, state->items[i].tensor, br_safetensors_get(file, name), tolerance);
+        check_near(name, state->items[i].tensor, loaded(file, name), tolerance);
     }
     br_named_list_free(state);
     br_scope_end(scope);
@@ -50,12 +55,12 @@ static void check_state(br_module *module, br_safetensors *file, const char *pre
 static void train(const recorded_model *m, void *model, br_safetensors *file)
 {
     br_optim *sgd = br_sgd(model, BR_OPTIONS(br_sgd, .lr = 0.05, .momentum = 0.9));
-    br_tensor *losses = br_safetensors_get(file, "losses");
+    br_tensor *losses = loaded(file, "losses");
     for (int step = 0; step < STEPS; step++) {
         br_scope *scope = br_scope_begin();
         br_optim_zero_grad(sgd);
-        br_tensor *loss = br_mse_loss(m->forward(model, br_safetensors_get(file, "input")),
-                                      br_safetensors_get(file, "target"), BR_REDUCTION_MEAN);
+        br_tensor *loss = br_mse_loss(m->forward(model, loaded(file, "input")),
+                                      loaded(file, "target"), BR_REDUCTION_MEAN);
         br_backward(loss);
         br_optim_step(sgd);
         check_ok();
@@ -79,8 +84,7 @@ static void check_model(const recorded_model *m)
     train(m, model, file);
     check_state(model, file, "after/", 2e-5);
     br_eval((br_module *)model);
-    check_near("eval", m->forward(model, br_safetensors_get(file, "input")),
-               br_safetensors_get(file, "eval"), 2e-5);
+    check_near("eval", m->forward(model, loaded(file, "input")), loaded(file, "eval"), 2e-5);
     br_module_free(model);
     br_safetensors_close(file);
     br_scope_end(scope);
