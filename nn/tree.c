@@ -204,6 +204,7 @@ static br_tensor *convert(const br_module *module, br_tensor *t, br_dtype dtype)
     void *self;
     const br_entry *entry = computed_entry_of(module->state, t, &self);
     br_tensor *exact = entry ? entry->compute(self) : NULL;
+    exact = exact ? br_to_device(exact, br_device_of(t)) : NULL;
     bool same = exact && br__same_shape(exact, t) && br_equal(br_to(exact, t->dtype), t);
     br_tensor *converted = br_failed() ? NULL : br__new_like("module_to", t, dtype);
     if (converted)

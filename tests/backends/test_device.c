@@ -328,6 +328,22 @@ Test(device, a_module_moves_with_its_gradients)
     br_scope_end(scope);
 }
 
+/* The buffer is computed on the default device. */
+Test(device, a_computed_buffer_is_converted_where_it_is)
+{
+    br_scope *scope = br_scope_begin();
+    br_sinusoidal_positional_encoding *here = br_sinusoidal_positional_encoding_new(8, 5, 0);
+    br_sinusoidal_positional_encoding *there = br_sinusoidal_positional_encoding_new(8, 5, 0);
+    cr_assert(br_module_to_device(br_base(there), guarded_device(1)));
+    cr_assert(br_module_to(br_base(here), BR_F64));
+    cr_assert(br_module_to(br_base(there), BR_F64), "%s", br_error_message());
+    cr_assert(is_on(there->pe, guarded_device(1)));
+    cr_assert(br_equal(br_to_device(there->pe, cpu), here->pe));
+    br_module_free(here);
+    br_module_free(there);
+    br_scope_end(scope);
+}
+
 Test(device, a_module_that_cannot_move_stays)
 {
     br_scope *scope = br_scope_begin();
