@@ -155,7 +155,7 @@ bool br_load_state_dict(br_module *module, const br_named_list *source, bool str
     if (l)
         br__loading_apply(l);
     br__loading_end(l);
-    return l != NULL;
+    return l && !br_failed();
 }
 
 void br_load_report_clear(br_load_report *report)

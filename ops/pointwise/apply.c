@@ -63,8 +63,8 @@ br_tensor *br__unary(const char *op, br_pointwise kernel, br_tensor *x)
     return refuse_dtype(op, "x", x, kernel);
 }
 
-/* Allocates a tensor of the shape that a and b broadcast to. One of them may be a scalar operand,
- * which is on no device. */
+/* Allocates a tensor of the shape that a and b broadcast to. A scalar operand is on no device, but
+ * a or b is a tensor. */
 static br_tensor *new_result(const char *op, const br_tensor *a, const br_tensor *b, br_dtype dtype)
 {
     int ndim;

@@ -242,7 +242,8 @@ br_tensor *br_copy_(br_tensor *a, br_tensor *b)
     BR_OP("copy_");
     if (!br__required("copy_", "a", a) || !br__required("copy_", "b", b))
         return NULL;
-    b = br_to_device(b, br_device_of(a));
+    if (br__backend_of(a) != br__backend_of(b))
+        b = br_to_device(b, br__backend_of(a)->device);
     if (!b || !br__broadcasts_to("copy_", "b", b, a))
         return NULL;
     br_scope *scope = br_scope_begin();
