@@ -237,9 +237,11 @@ br_tensor *br_hvp(br_function f, void *context, int n, br_tensor *const *inputs,
 static br_tensor *unit(const br_tensor *t, int64_t k)
 {
     br_tensor *v = br_zeros_like(t);
-    br_element one;
-    br__put(t->dtype, &one, 1);
-    return v && br__write_element(v, k, &one) ? v : NULL;
+    if (v) {
+        const br_tensor element = br__window_element(v, k);
+        br__set_number(&element, 1);
+    }
+    return v;
 }
 
 /* Computes the shape of y followed by that of x. */

@@ -86,13 +86,12 @@ static double weighted_sum(const check *c)
 /* Sets an element and returns its value after rounding to the dtype. */
 static double set_element(const br_tensor *x, const int64_t *index, double value)
 {
-    double rounded = br__rounded(x->dtype, value);
-    const br_tensor number = br__host_number(BR_F64, &rounded);
-    br_tensor element = br__window(x);
+    int64_t offset = 0;
     for (int d = 0; d < x->ndim; d++)
-        br__window_slice(&element, d, index[d], 1, 1);
-    br__copy(&element, &number);
-    return rounded;
+        offset += index[d] * x->strides[d];
+    const br_tensor element = br__window_element(x, offset);
+    br__set_number(&element, value);
+    return br__rounded(x->dtype, value);
 }
 
 /* Moves `index` to the next element of x; after the last, it is all zeros again. */

@@ -22,16 +22,13 @@ static bool add_copies(br_averaged_model *self, const br_named_list *params)
     self->averages = br__named_list_new(true);
     for (int64_t i = 0; self->params && self->averages && i < params->count; i++) {
         const br_named_tensor *p = &params->items[i];
-        br_tensor *copy = br__new_like(op, p->tensor, p->tensor->dtype);
-        if (!copy)
-            return false;
-        br__copy(copy, p->tensor);
-        if (!br__named_list_add(self->params, p->name, p->tensor) ||
+        br_tensor *copy = br__dense_copy(op, p->tensor);
+        if (!copy || !br__named_list_add(self->params, p->name, p->tensor) ||
             !br__named_list_add(self->averages, p->name, copy))
             return false;
     }
     size_t n = (size_t)params->count;
-    self->n_averaged = br_retain(br__host_zero(op));
+    self->n_averaged = br_retain(br__zeros_on_host(op, BR_SCALAR, BR_I64));
     self->updates = br_calloc(n, sizeof *self->updates);
     self->spans = br_calloc(n, sizeof *self->spans);
     return self->updates && self->spans && !br_failed();

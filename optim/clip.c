@@ -66,13 +66,9 @@ static void change_all(const clipping *c, br_pointwise kernel, const double *sca
 
 static bool add(clipping *c, br_tensor *grad)
 {
-    br_tensor *dense = grad;
-    if (!grad->contiguous) {
-        dense = br__new_like(c->op, grad, grad->dtype);
-        if (!dense)
-            return false;
-        br__copy(dense, grad);
-    }
+    br_tensor *dense = grad->contiguous ? grad : br__dense_copy(c->op, grad);
+    if (!dense)
+        return false;
     BR_TRAFFIC(dense);
     c->grads[c->n] = grad;
     c->dense[c->n++] = dense;

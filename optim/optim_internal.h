@@ -57,6 +57,8 @@ struct br_optim {
     uint64_t last_scope;               /* serial number of the scope of the last step, or 0 */
 };
 
+/* Returns a contiguous copy in the innermost scope. */
+br_tensor *br__dense_copy(const char *op, const br_tensor *t);
 /* Returns the option at an offset: the learning rate or the momentum. */
 static inline double *br__option(void *options, size_t offset)
 {

@@ -6,9 +6,9 @@
  * values that a kind's `step` computed are copied. */
 #include "optim/optim_internal.h"
 
-static br_tensor *dense_copy(const br_tensor *t)
+br_tensor *br__dense_copy(const char *op, const br_tensor *t)
 {
-    br_tensor *copy = br__new_like("optim_step", t, t->dtype);
+    br_tensor *copy = br__new_like(op, t, t->dtype);
     if (copy)
         br__copy(copy, t);
     return copy;
@@ -17,7 +17,7 @@ static br_tensor *dense_copy(const br_tensor *t)
 /* Returns t, or a contiguous copy in the innermost scope. */
 static br_tensor *dense(br_tensor *t)
 {
-    return t->contiguous ? t : dense_copy(t);
+    return t->contiguous ? t : br__dense_copy("optim_step", t);
 }
 
 /* ---- State ----------------------------------------------------------------------------------- */
@@ -26,7 +26,7 @@ br_tensor *br_optim_counter(br_tensor *param, const void *options)
 {
     (void)param;
     (void)options;
-    return br__host_zero("optim_counter");
+    return br__zeros_on_host("optim_counter", BR_SCALAR, BR_I64);
 }
 
 static br_tensor *make_state(const br_optim *optim, const br_slot *slot, int i)
@@ -36,7 +36,9 @@ static br_tensor *make_state(const br_optim *optim, const br_slot *slot, int i)
         return br_zeros_like(slot->param);
     br_tensor *made = state->make(slot->param, optim->groups[slot->group].options);
     /* Copy a tensor that is shared or not contiguous: the optimizer must own its state. */
-    return !made || (made->contiguous && br__is_exclusive(made)) ? made : dense_copy(made);
+    return !made || (made->contiguous && br__is_exclusive(made))
+               ? made
+               : br__dense_copy("optim_step", made);
 }
 
 bool br__slot_prepare(const br_optim *optim, br_slot *slot, bool *fresh)
@@ -133,7 +135,7 @@ static bool return_state(const br_optim *optim, const br_optim_work *work, br_sc
         return false;
     }
     if (will_be_overwritten(optim, work, t))
-        t = dense_copy(t);
+        t = br__dense_copy("optim_step", t);
     *now = t ? br_scope_return(scope, t) : NULL;
     return *now != NULL;
 }

@@ -40,45 +40,12 @@ void br__set_zero(const br_tensor *t)
     br__backend_of(t)->fill(t, &zero);
 }
 
-br_tensor *br_zeros(int ndim, const int64_t *sizes, br_dtype dtype)
+br_tensor *br__zeros_on_host(const char *op, int ndim, const int64_t *sizes, br_dtype dtype)
 {
-    BR_OP("zeros");
-    return fill(br__new("zeros", ndim, sizes, dtype), 0);
-}
-
-br_tensor *br_zeros_like(const br_tensor *t)
-{
-    BR_OP("zeros_like");
-    return br__required("zeros_like", "t", t) ? fill(br__new_like("zeros_like", t, t->dtype), 0)
-                                              : NULL;
-}
-
-br_tensor *br_new_zeros(const br_tensor *t, int ndim, const int64_t *sizes, br_dtype dtype)
-{
-    BR_OP("new_zeros");
-    return br__required("new_zeros", "t", t)
-               ? fill(br__new_on("new_zeros", t, ndim, sizes, dtype), 0)
-               : NULL;
-}
-
-br_tensor *br_ones(int ndim, const int64_t *sizes, br_dtype dtype)
-{
-    BR_OP("ones");
-    return fill(br__new("ones", ndim, sizes, dtype), 1);
-}
-
-br_tensor *br_ones_like(const br_tensor *t)
-{
-    BR_OP("ones_like");
-    return br__required("ones_like", "t", t) ? fill(br__new_like("ones_like", t, t->dtype), 1)
-                                             : NULL;
-}
-
-br_tensor *br_new_ones(const br_tensor *t, int ndim, const int64_t *sizes, br_dtype dtype)
-{
-    BR_OP("new_ones");
-    return br__required("new_ones", "t", t) ? fill(br__new_on("new_ones", t, ndim, sizes, dtype), 1)
-                                            : NULL;
+    br_tensor *t = br__new_on_host(op, ndim, sizes, dtype);
+    if (t)
+        br__set_zero(t);
+    return t;
 }
 
 /* Fails if an integer tensor cannot hold the value. */
@@ -90,28 +57,76 @@ static bool representable(const char *op, double value, br_dtype dtype)
     return false;
 }
 
-br_tensor *br_full(int ndim, const int64_t *sizes, double value, br_dtype dtype)
+/* These are inlined, so that the public function is on the stack, whose names the debug mode
+ * shows. */
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+ALWAYS_INLINE br_tensor *full(const char *op, int ndim, const int64_t *sizes, double value,
+                              br_dtype dtype)
 {
-    BR_OP("full");
-    return representable("full", value, dtype) ? fill(br__new("full", ndim, sizes, dtype), value)
-                                               : NULL;
+    BR_OP(op);
+    return representable(op, value, dtype) ? fill(br__new(op, ndim, sizes, dtype), value) : NULL;
 }
 
-br_tensor *br_new_full(const br_tensor *t, int ndim, const int64_t *sizes, double value,
-                       br_dtype dtype)
+ALWAYS_INLINE br_tensor *full_like(const char *op, const br_tensor *t, double value)
 {
-    static const char op[] = "new_full";
+    BR_OP(op);
+    return br__required(op, "t", t) ? fill(br__new_like(op, t, t->dtype), value) : NULL;
+}
+
+ALWAYS_INLINE br_tensor *full_on(const char *op, const br_tensor *t, int ndim, const int64_t *sizes,
+                                 double value, br_dtype dtype)
+{
     BR_OP(op);
     return br__required(op, "t", t) && representable(op, value, dtype)
                ? fill(br__new_on(op, t, ndim, sizes, dtype), value)
                : NULL;
 }
 
+br_tensor *br_zeros(int ndim, const int64_t *sizes, br_dtype dtype)
+{
+    return full("zeros", ndim, sizes, 0, dtype);
+}
+
+br_tensor *br_ones(int ndim, const int64_t *sizes, br_dtype dtype)
+{
+    return full("ones", ndim, sizes, 1, dtype);
+}
+
+br_tensor *br_full(int ndim, const int64_t *sizes, double value, br_dtype dtype)
+{
+    return full("full", ndim, sizes, value, dtype);
+}
+
 br_tensor *br_scalar(double value, br_dtype dtype)
 {
-    BR_OP("scalar");
-    return representable("scalar", value, dtype) ? fill(br__new("scalar", BR_SCALAR, dtype), value)
-                                                 : NULL;
+    return full("scalar", BR_SCALAR, value, dtype);
+}
+
+br_tensor *br_zeros_like(const br_tensor *t)
+{
+    return full_like("zeros_like", t, 0);
+}
+
+br_tensor *br_ones_like(const br_tensor *t)
+{
+    return full_like("ones_like", t, 1);
+}
+
+br_tensor *br_new_zeros(const br_tensor *t, int ndim, const int64_t *sizes, br_dtype dtype)
+{
+    return full_on("new_zeros", t, ndim, sizes, 0, dtype);
+}
+
+br_tensor *br_new_ones(const br_tensor *t, int ndim, const int64_t *sizes, br_dtype dtype)
+{
+    return full_on("new_ones", t, ndim, sizes, 1, dtype);
+}
+
+br_tensor *br_new_full(const br_tensor *t, int ndim, const int64_t *sizes, double value,
+                       br_dtype dtype)
+{
+    return full_on("new_full", t, ndim, sizes, value, dtype);
 }
 
 /* ---- Computed values ------------------------------------------------------------------------- */

@@ -158,16 +158,6 @@ br_tensor *br__placed(const char *op, const br_backend *backend, br_tensor *t)
     return !t || br__backend_of(t) == backend ? t : copy_at(op, backend, t);
 }
 
-/* Returns a 0-d window of the element that is `offset` elements after t's first one in memory. */
-static br_tensor element_at(const br_tensor *t, int64_t offset)
-{
-    br_tensor one = br__window(t);
-    br__window_reshape(&one, 0, NULL, NULL);
-    one.data += offset * (int64_t)br__dtype_size(t->dtype);
-    one.contiguous = true;
-    return one;
-}
-
 bool br__read_element(const br_tensor *t, int64_t offset, void *element)
 {
     const size_t size = br__dtype_size(t->dtype);
@@ -175,12 +165,6 @@ bool br__read_element(const br_tensor *t, int64_t offset, void *element)
         memcpy(element, t->data + offset * (int64_t)size, size);
         return true;
     }
-    const br_tensor one = element_at(t, offset);
+    const br_tensor one = br__window_element(t, offset);
     return br__backend_of(t)->download(element, &one);
-}
-
-bool br__write_element(const br_tensor *t, int64_t offset, const void *element)
-{
-    const br_tensor one = element_at(t, offset);
-    return br__backend_of(t)->upload(&one, element);
 }

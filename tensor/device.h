@@ -20,6 +20,8 @@ static inline br_tensor *br__new_on_host(const char *op, int ndim, const int64_t
 {
     return br__new_at(op, &br__cpu_backend, ndim, sizes, dtype);
 }
+/* The same with all elements 0. */
+br_tensor *br__zeros_on_host(const char *op, int ndim, const int64_t *sizes, br_dtype dtype);
 /* Returns the backend of a device, or NULL with an error if there is none. */
 const br_backend *br__find_backend(const char *op, br_device device);
 /* Returns t, whose strides may be any, if it is in the host's memory; else a contiguous copy there,
@@ -34,7 +36,5 @@ bool br__transfer(const char *op, const br_tensor *dst, const br_tensor *src);
 /* Copies the element that is `offset` elements after t's first one in memory to `element`. Returns
  * false with an error if the device fails. */
 bool br__read_element(const br_tensor *t, int64_t offset, void *element);
-/* Sets that element. */
-bool br__write_element(const br_tensor *t, int64_t offset, const void *element);
 
 #endif

@@ -18,11 +18,3 @@ br_tensor *br__new_host_i64(const char *op, int ndim, const int64_t *sizes, int6
     *elements = br__element(t, 0);
     return t;
 }
-
-br_tensor *br__host_zero(const char *op)
-{
-    br_tensor *t = br__new_on_host(op, BR_SCALAR, BR_I64);
-    if (t)
-        br__set_zero(t);
-    return t;
-}

@@ -41,6 +41,15 @@ void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length,
     window->contiguous = false;
 }
 
+br_tensor br__window_element(const br_tensor *t, int64_t offset)
+{
+    br_tensor element = br__window(t);
+    br__window_reshape(&element, 0, NULL, NULL);
+    br__window_move(&element, offset);
+    element.contiguous = true;
+    return element;
+}
+
 /* Elements share no memory if, with the dimensions sorted by stride, each stride is larger than the
  * span of all dimensions before it. */
 bool br__shares_elements(const br_tensor *t)
@@ -65,6 +74,12 @@ bool br__shares_elements(const br_tensor *t)
         span += t->strides[order[i]] * (t->sizes[order[i]] - 1);
     }
     return false;
+}
+
+void br__set_number(const br_tensor *window, double number)
+{
+    const br_tensor value = br__host_number(BR_F64, &number);
+    br__copy(window, &value);
 }
 
 /* Returns the smallest dimension with more than one element. */

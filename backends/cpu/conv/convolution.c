@@ -2,7 +2,6 @@
  * matrix product, for which 1x1 kernels with a stride copy the elements that they use. */
 #include "backends/cpu/conv/conv_internal.h"
 #include "backends/cpu/conv/convolution_internal.h"
-#include "backends/cpu/scratch.h"
 #include "backends/cpu/shape/copy.h"
 
 /* ---- 1x1 kernels with a stride --------------------------------------------------------------- */
@@ -37,8 +36,8 @@ static br_tensor strided_input(const br_convolution *g, const br_tensor *x)
 /* Allocates a tensor for the elements of that slice; NULL with an error if memory runs out. */
 static br_tensor *new_dense(const br_convolution *g, const br_tensor *x)
 {
-    return br__scratch("convolution", BR_SHAPE(g->batch, g->channels, g->out[0], g->out[1]),
-                       x->dtype);
+    return br__new_on_host("convolution", BR_SHAPE(g->batch, g->channels, g->out[0], g->out[1]),
+                           x->dtype);
 }
 
 /* Returns a copy of that slice of x; NULL with an error if memory runs out. */

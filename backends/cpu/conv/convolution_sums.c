@@ -10,7 +10,6 @@
 #include "backends/cpu/conv/convolution_internal.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/hints.h"
-#include "backends/cpu/scratch.h"
 
 #include <string.h>
 
@@ -80,7 +79,7 @@ static void sum_taps(const sums *s, const br_axis *a, const char *weight)
                   to_plane = s->to->sizes[2] * s->to->sizes[3];
     const int64_t n = s->items * a[0].positions * a[1].positions;
     br_scope *scope = br_scope_begin();
-    br_tensor *lists = n > 0 ? br__scratch("convolution", BR_SHAPE(k + 2 * n), BR_I64) : NULL;
+    br_tensor *lists = n > 0 ? br__new_on_host("convolution", BR_SHAPE(k + 2 * n), BR_I64) : NULL;
     if (lists) {
         int64_t *rows = (int64_t *)lists->data;
         list_rows(s, a, rows);
@@ -116,7 +115,7 @@ static void for_each_part(sums *s, void (*work)(const sums *s))
     s->plane = br__padded_size(&s->padding);
     const int64_t max_items = br__conv_items(batch, channels * s->plane);
     br_scope *scope = br_scope_begin();
-    br_tensor *copy = br__scratch(
+    br_tensor *copy = br__new_on_host(
         "convolution",
         BR_SHAPE(max_items * channels * s->plane + BR_GEMM_PADDING / (int64_t)sizeof(float)),
         s->from->dtype);
@@ -246,8 +245,8 @@ static void sort_task(void *context, int64_t i)
  * contiguous. */
 static br_tensor *weight_by_taps(const br_convolution *g, const br_tensor *weight)
 {
-    br_tensor *order = br__scratch("convolution", BR_SHAPE(br__conv_taps(g)), BR_I64);
-    br_tensor *sorted = br__scratch("convolution", BR_SHAPE(weight->numel), weight->dtype);
+    br_tensor *order = br__new_on_host("convolution", BR_SHAPE(br__conv_taps(g)), BR_I64);
+    br_tensor *sorted = br__new_on_host("convolution", BR_SHAPE(weight->numel), weight->dtype);
     if (br_failed())
         return NULL;
     order_taps(g, (int64_t *)order->data);

@@ -5,7 +5,6 @@
 #include "backends/cpu/conv/convolution_internal.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/hints.h"
-#include "backends/cpu/scratch.h"
 #include "backends/cpu/shape/copy.h"
 
 #include <string.h>
@@ -151,15 +150,15 @@ static void sum_weight(weight_work *w)
     const int64_t item = w->size[0] * w->size[1] * g->channels; /* its elements */
     const int64_t max_items = br__conv_items(g->batch, item);
     const int64_t k = max_items * br__conv_positions(g);
-    br_tensor *lists = br__scratch("convolution", BR_SHAPE(k + 2 * br__conv_fan_in(g)), BR_I64);
+    br_tensor *lists = br__new_on_host("convolution", BR_SHAPE(k + 2 * br__conv_fan_in(g)), BR_I64);
     /* More items, because vectors are read beyond the end of the last one (gemm.h). */
     const int64_t excess = BR_GEMM_PADDING / (int64_t)br__dtype_size(w->x->dtype);
-    w->copy = br__scratch_zeros("convolution",
+    w->copy = br__zeros_on_host("convolution",
                                 BR_SHAPE(max_items + (item > 0 ? (excess + item - 1) / item : 0),
                                          w->size[0], w->size[1], g->channels),
                                 w->x->dtype);
     w->rows =
-        max_items > 1 ? br__scratch("convolution", BR_SHAPE(g->outputs, k), w->x->dtype) : NULL;
+        max_items > 1 ? br__new_on_host("convolution", BR_SHAPE(g->outputs, k), w->x->dtype) : NULL;
     if (br_failed())
         return;
     w->b_rows = (int64_t *)lists->data;
@@ -214,9 +213,9 @@ void br__sum_weight(const br_convolution *g, const br_tensor *x, const br_tensor
     const bool in_place = channels == 1 || br__conv_taps(g) == 1;
     br_scope *scope = br_scope_begin();
     br_tensor *dense =
-        in_place
-            ? NULL
-            : br__scratch("convolution", BR_SHAPE(g->outputs, br__conv_fan_in(g)), weight->dtype);
+        in_place ? NULL
+                 : br__new_on_host("convolution", BR_SHAPE(g->outputs, br__conv_fan_in(g)),
+                                   weight->dtype);
     weight_work w = { .g = g, .x = x, .y = y };
     w.sums = dense ? dense->data : weight->data;
     if (!br_failed())

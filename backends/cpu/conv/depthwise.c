@@ -5,7 +5,6 @@
  * in order. The results therefore do not depend on the number of threads. */
 #include "backends/cpu/conv/convolution_internal.h"
 #include "backends/cpu/kernels.h"
-#include "backends/cpu/scratch.h"
 
 #include <string.h>
 
@@ -133,9 +132,9 @@ static void run(job *j, const br_axis *a, void (*task)(void *context, int64_t sh
     j->padded_bytes = (br__padded_size(&j->padding) * size + READ_PADDING + 63) / 64 * 64;
     j->scratch_bytes = j->padded_bytes + (taps + EXTRA_TAPS) * TAP_BYTES;
     br_scope *scope = br_scope_begin();
-    br_tensor *lists = br__scratch("convolution", BR_SHAPE(2 * taps), BR_I64);
+    br_tensor *lists = br__new_on_host("convolution", BR_SHAPE(2 * taps), BR_I64);
     br_tensor *scratch =
-        br__scratch("convolution", BR_SHAPE(j->shares * j->scratch_bytes), BR_BOOL);
+        br__new_on_host("convolution", BR_SHAPE(j->shares * j->scratch_bytes), BR_BOOL);
     if (lists && scratch && j->work.rows > 0 && j->work.columns > 0) {
         int64_t *at = (int64_t *)lists->data;
         list_taps(j, a, at, at + taps);

@@ -6,7 +6,6 @@
 #include "backends/cpu/loss/loss_internal.h"
 #include "backends/cpu/pointwise/for_each.h"
 #include "backends/cpu/reduce/reduce_internal.h"
-#include "backends/cpu/scratch.h"
 
 typedef struct job {
     const char *op;
@@ -91,9 +90,9 @@ static bool run_chunks(job *j)
 {
     const br_linear_cross_entropy_tensors *t = j->t;
     const br_dtype dtype = j->rows.dtype;
-    j->scores = br__scratch(j->op, BR_SHAPE(t->chunk, j->rows.classes), dtype);
-    j->sums = br__scratch(j->op, BR_SHAPE(t->chunk, BR_CLASS_SUMS), dtype);
-    j->bias_part = t->dbias ? br__scratch(j->op, 1, t->dbias->sizes, dtype) : NULL;
+    j->scores = br__new_on_host(j->op, BR_SHAPE(t->chunk, j->rows.classes), dtype);
+    j->sums = br__new_on_host(j->op, BR_SHAPE(t->chunk, BR_CLASS_SUMS), dtype);
+    j->bias_part = t->dbias ? br__new_on_host(j->op, 1, t->dbias->sizes, dtype) : NULL;
     if (br__failed())
         return false;
     clear_gradients(t);

@@ -5,7 +5,6 @@
  * channel, then dx. */
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/norm/norm_internal.h"
-#include "backends/cpu/scratch.h"
 
 #include <math.h>
 
@@ -112,13 +111,13 @@ static double *doubles(const br_tensor *t)
 /* Allocates one coefficient of x's dtype for each channel of each set. */
 static br_tensor *new_coefficients(const char *op, const plan *p, br_dtype dtype)
 {
-    return br__scratch(op, BR_SHAPE(sets_of(p), p->channels), dtype);
+    return br__new_on_host(op, BR_SHAPE(sets_of(p), p->channels), dtype);
 }
 
 /* Returns f64 zeros for the sums of each channel of each piece; at least one row. */
 static br_tensor *new_sums(const char *op, const plan *p)
 {
-    return br__scratch_zeros(op, BR_SHAPE(p->pieces > 0 ? p->pieces : 1, p->channels), BR_F64);
+    return br__zeros_on_host(op, BR_SHAPE(p->pieces > 0 ? p->pieces : 1, p->channels), BR_F64);
 }
 
 /* ---- Statistics ------------------------------------------------------------------------------ */

@@ -2,7 +2,6 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/norm/norm_internal.h"
 #include "backends/cpu/reduce/reduce_internal.h"
-#include "backends/cpu/scratch.h"
 
 #include <string.h>
 
@@ -92,8 +91,8 @@ bool br__cpu_layer_norm_grad(const char *op, const br_layer_norm_tensors *t)
                                   .dx = br__element(t->dx, 0) };
     const int64_t sums[] = { task_count(&j), j.all.n };
     br_scope *scope = br_scope_begin();
-    br_tensor *weights = t->dweight ? br__scratch_zeros(op, 2, sums, t->x->dtype) : NULL;
-    br_tensor *biases = t->dbias ? br__scratch_zeros(op, 2, sums, t->x->dtype) : NULL;
+    br_tensor *weights = t->dweight ? br__zeros_on_host(op, 2, sums, t->x->dtype) : NULL;
+    br_tensor *biases = t->dbias ? br__zeros_on_host(op, 2, sums, t->x->dtype) : NULL;
     bool ok = !br__failed();
     if (ok) {
         j.all.dweight = br__element(weights, 0);

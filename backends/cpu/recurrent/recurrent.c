@@ -7,7 +7,6 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pointwise/for_each.h"
 #include "backends/cpu/recurrent/recurrent_internal.h"
-#include "backends/cpu/scratch.h"
 
 /* A call and its sizes. */
 typedef struct layer {
@@ -129,7 +128,7 @@ bool br__cpu_recurrent(const br_recurrent_tensors *work)
 {
     const layer a = layer_of(work);
     br_scope *scope = br_scope_begin();
-    br_tensor *gh = br__scratch("recurrent", BR_SHAPE(a.rows, a.gates), a.dtype);
+    br_tensor *gh = br__new_on_host("recurrent", BR_SHAPE(a.rows, a.gates), a.dtype);
     const bool ok = gh && run_forward(&a, gh);
     br_scope_end(scope);
     return ok;
