@@ -64,7 +64,7 @@ examples() {
 }
 
 # The suites that run on the guarded device, too: operations, golden files and models, with their gradients and steps.
-guarded_tests='@(op_cases|golden|second_order|saved_values|gradcheck|functional|anatomy|architecture|architecture_variants|bert|vanilla|vanilla_bad|gpt2|hf_bert|recorded_layers|optim|activation_checkpoint|notebook_architecture|notebook_vanilla)/*'
+guarded_tests='@(op_cases|golden|second_order|saved_values|gradcheck|functional|anatomy|architecture|architecture_variants|bert|vanilla|vanilla_bad|gpt2|hf_bert|recorded_layers|optim|activation_checkpoint|notebook_architecture|notebook_vanilla|generate|generate_choice|sentence_transformer)/*'
 # The suites that call kernels.
 kernel_tests='@(op_cases/[!r]*|@(attention|convolution|distance|dropout|golden|half|layer_norm|logits|loss|matmul|norms|optim*|pointwise|pool|processor_state|recurrent|reduce|softmax|torch)/*)'
 

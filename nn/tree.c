@@ -286,6 +286,15 @@ static bool make_moved(const br_named_list *list, br_device device, br_tensor **
     return !br_failed();
 }
 
+br_device br_module_device(const br_module *module)
+{
+    br_named_list *list = br__collect("module_device", (br_module *)module,
+                                      BR_COLLECT_BUFFERS | BR_COLLECT_NONPERSISTENT);
+    const br_device device = br_device_of(list && list->count > 0 ? list->items[0].tensor : NULL);
+    br_named_list_free(list);
+    return device;
+}
+
 bool br_module_to_device(br_module *module, br_device device)
 {
     static const char op[] = "module_to_device";

@@ -2,6 +2,9 @@
  *
  * All buffers are allocated at their final size before the first step. A step's temporaries are
  * freed at its end. */
+#include "tensor/device.h"
+#include "tensor/host.h"
+
 #include <brasa/pretrained/generate.h>
 
 #include <inttypes.h>
@@ -26,12 +29,18 @@ typedef struct generation {
     br_tensor *seen;                 /* bool [B, V]: tokens in the row; NULL without a penalty */
 } generation;
 
+/* Returns i64 [1, n] on t's device. */
+static br_tensor *ids_beside(const br_tensor *t, int64_t n, const int64_t *ids)
+{
+    return br_to_device(br_from_i64(BR_SHAPE(1, n), ids), br_device_of(t));
+}
+
 /* ---- The next token -------------------------------------------------------------------------- */
 
 /* Returns bool [*, V], true at the ids [*, n] of each row. */
 static br_tensor *marks(br_tensor *ids, int64_t vocab)
 {
-    br_tensor *all = br_arange(0, (double)vocab, 1, BR_I64);
+    br_tensor *all = br_new_arange(ids, 0, (double)vocab, 1, BR_I64);
     return br_any_dim(br_eq(br_unsqueeze(ids, -1), all), BR_DIMS(1), false);
 }
 
@@ -57,17 +66,17 @@ static br_tensor *penalize(generation *g, br_tensor *logits, br_tensor *fresh)
  * row. */
 static br_tensor *completions(const generation *g, int64_t n, int64_t vocab)
 {
-    br_tensor *banned = br_zeros(BR_SHAPE(g->batch, vocab), BR_BOOL);
+    br_tensor *banned = br__zeros_on_host(op, BR_SHAPE(g->batch, vocab), BR_BOOL);
     bool *b = br_data_bool(banned);
-    const int64_t *ids = br_data_i64(g->ids);
-    for (int64_t row = 0; b && row < g->batch; row++) {
-        const int64_t *first = ids + row * g->capacity, *last = first + g->length - (n - 1);
+    const int64_t *ids = br__host_i64(br_narrow(g->ids, 1, 0, g->length));
+    for (int64_t row = 0; b && ids && row < g->batch; row++) {
+        const int64_t *first = ids + row * g->length, *last = first + g->length - (n - 1);
         for (const int64_t *p = first; p < last; p++)
             if (memcmp(p, last, (size_t)(n - 1) * sizeof *p) == 0 && p[n - 1] >= 0 &&
                 p[n - 1] < vocab)
                 b[row * vocab + p[n - 1]] = true;
     }
-    return banned;
+    return br__placed(op, br__backend_of(g->ids), banned);
 }
 
 /* Returns the logits with -infinity for the tokens that the options exclude. */
@@ -116,7 +125,7 @@ static br_tensor *keep_nucleus(br_tensor *logits, int64_t n, double top_p)
     br_tensor *ascending = br_sort(br_gather(logits, 1, ids), -1, false, &order);
     br_tensor *dropped = br_le_scalar(br_cumsum(br_softmax(ascending, -1), -1), 1 - top_p);
     br_fill_(br_narrow(dropped, 1, n - 1, 1), 0); /* the likeliest always stays */
-    br_tensor *none = br_zeros(BR_SHAPE(br_size(logits, 0), br_size(logits, 1)), BR_BOOL);
+    br_tensor *none = br_new_zeros(logits, br_ndim(logits), br_sizes(logits), BR_BOOL);
     br_tensor *places = br_gather(ids, 1, order);
     return br_masked_fill(logits, br_scatter(none, 1, places, dropped), -INFINITY);
 }
@@ -134,9 +143,9 @@ static br_tensor *truncate(const generation *g, br_tensor *logits)
  * exponentially distributed numbers and takes the largest. */
 static br_tensor *sample(br_tensor *logits)
 {
-    br_tensor *u = br_rand(BR_SHAPE(br_size(logits, 0), br_size(logits, 1)), BR_F64);
+    br_tensor *u = br_rand(br_ndim(logits), br_sizes(logits), BR_F64);
     br_tensor *exponential = br_neg(br_log(br_rsub_scalar(u, 1)));
-    br_tensor *q = br_to(exponential, br_dtype_of(logits));
+    br_tensor *q = br_to_device(br_to(exponential, br_dtype_of(logits)), br_device_of(logits));
     return br_argmax(br_div(br_softmax(logits, -1), q), -1, true);
 }
 
@@ -165,8 +174,8 @@ static void check_row(const generation *g, int64_t row, double largest)
 static bool can_choose(const generation *g, br_tensor *logits)
 {
     br_tensor *largest = br_to(br_max_dim(logits, -1, false, NULL), BR_F64);
-    const double *values = br_data_f64(largest);
-    const bool *running = br_data_bool(g->running);
+    const double *values = br_data_f64(br__on_host(op, largest));
+    const bool *running = br_data_bool(br__on_host(op, g->running));
     for (int64_t row = 0; values && running && row < g->batch && !br_error_pending(); row++)
         if (running[row])
             check_row(g, row, values[row]);
@@ -213,7 +222,7 @@ static void append(generation *g, br_tensor *next)
     if (!g->eos) {
         br_copy_(column, next);
     } else {
-        br_tensor *pad = br_from_i64(BR_SHAPE(1, 1), &g->o.pad_token_id);
+        br_tensor *pad = ids_beside(next, 1, &g->o.pad_token_id);
         br_copy_(column, br_where(g->running, next, pad));
         br_tensor *ended = br_any_dim(br_eq(next, g->eos), BR_DIMS(1), true);
         br_copy_(g->running, br_logical_and(g->running, br_logical_not(ended)));
@@ -310,17 +319,17 @@ static bool begin(generation *g, br_tensor *input_ids)
     g->capacity = given + g->o.max_new_tokens;
     if (limit > 0 && g->capacity > limit)
         g->capacity = limit;
-    g->ids = br_empty(BR_SHAPE(g->batch, g->capacity), BR_I64);
+    g->ids = br_new_empty(input_ids, BR_SHAPE(g->batch, g->capacity), BR_I64);
     br_copy_(br_narrow(g->ids, 1, 0, given), input_ids);
     if (g->o.attention_mask) {
-        g->mask = br_ones(BR_SHAPE(g->batch, g->capacity), BR_I64);
+        g->mask = br_new_ones(input_ids, BR_SHAPE(g->batch, g->capacity), BR_I64);
         br_copy_(br_narrow(g->mask, 1, 0, given), g->o.attention_mask);
     }
     if (g->o.n_eos > 0)
-        g->eos = br_from_i64(BR_SHAPE(1, g->o.n_eos), g->o.eos_token_ids);
+        g->eos = ids_beside(input_ids, g->o.n_eos, g->o.eos_token_ids);
     if (g->o.n_suppress > 0)
-        g->suppressed = br_from_i64(BR_SHAPE(1, g->o.n_suppress), g->o.suppress_tokens);
-    g->running = br_ones(BR_SHAPE(g->batch, 1), BR_BOOL);
+        g->suppressed = ids_beside(input_ids, g->o.n_suppress, g->o.suppress_tokens);
+    g->running = br_new_ones(input_ids, BR_SHAPE(g->batch, 1), BR_BOOL);
     if (!g->lm->no_cache)
         g->cache = br_cache_new();
     return !br_error_pending();

@@ -1,6 +1,7 @@
 /* pretrained/pooling.c - see pooling.h. */
 #include "pretrained/pooling.h"
 
+#include "tensor/device.h"
 #include "tensor/tensor_internal.h"
 
 #include <math.h>
@@ -36,15 +37,17 @@ static void set_weights(br_pooling mode, int64_t n, const float *mask, float *we
 br_tensor *br__pool(br_pooling mode, br_tensor *states, br_tensor *mask)
 {
     if (mode == BR_POOLING_MAX) {
+        mask = br_to_device(mask, br_device_of(states));
         br_tensor *hidden = br_unsqueeze(br_eq_scalar(mask, 0), 2);
         return br_max_dim(br_masked_fill(states, hidden, -INFINITY), 1, false, NULL);
     }
-    br_tensor *weights = br_zeros_like(mask);
+    br_tensor *weights = br_zeros_like(mask); /* both are in the host's memory */
     const float *from = br_data_f32(mask);
     float *to = br_data_f32(weights);
     int64_t n = from ? br_size(mask, 0) : 0, length = from ? br_size(mask, 1) : 0;
     for (int64_t i = 0; to && i < n; i++)
         set_weights(mode, length, from + i * length, to + i * length);
+    weights = br_to_device(weights, br_device_of(states));
     return br_select(br_matmul(br_unsqueeze(weights, 1), states), 1, 0);
 }
 

@@ -4,8 +4,8 @@
 
 #include <brasa/pretrained/sentence_transformer.h>
 
-/* Returns [n, hidden_size] for states [n, length, hidden_size] and a mask f32 [n, length], which is
- * 0 for tokens that are not pooled. */
+/* Returns [n, hidden_size] for states [n, length, hidden_size], on their device, and a mask f32 [n,
+ * length] in the host's memory, which is 0 for tokens that are not pooled. */
 br_tensor *br__pool(br_pooling mode, br_tensor *states, br_tensor *mask);
 /* Returns x [n, size] with rows of length 1. */
 br_tensor *br__normalize_rows(br_tensor *x);

@@ -5,6 +5,7 @@
 #include "pretrained/auto_model_internal.h"
 #include "pretrained/pooling.h"
 #include "pretrained/sentence_files.h"
+#include "tensor/device.h"
 #include "tokenizers/tokenizer_internal.h"
 
 #include <brasa/pretrained.h>
@@ -182,11 +183,11 @@ br_module *br_sentence_transformer_module(const br_sentence_transformer *self)
  * `prompt` tokens. */
 static br_tensor *pooled_tokens(br_tensor *attention_mask, int64_t prompt)
 {
-    br_tensor *mask = br_to(attention_mask, BR_F32);
+    br_tensor *mask = br_to(br__on_host(op, attention_mask), BR_F32);
     int64_t length = br_size(mask, 1);
     if (br_failed() || prompt == 0)
         return mask;
-    br_tensor *after = br_ones(BR_SHAPE(length), BR_F32);
+    br_tensor *after = br_new_ones(mask, BR_SHAPE(length), BR_F32);
     float *values = br_data_f32(after);
     for (int64_t i = 0; values && i < length && i < prompt; i++)
         values[i] = 0;
@@ -198,7 +199,13 @@ static br_tensor *embed(const br_sentence_transformer *self, const br_token_batc
                         int64_t prompt)
 {
     const br_sentence_settings *s = &self->settings;
-    br_tensor *states = self->class->forward(self->module, &(br_model_input){ .batch = *batch });
+    const br_device device = br_module_device(self->module);
+    br_model_input input = { .batch = { .ids = br_to_device(batch->ids, device),
+                                        .attention_mask =
+                                            br_to_device(batch->attention_mask, device) } };
+    if (batch->type_ids)
+        input.batch.type_ids = br_to_device(batch->type_ids, device);
+    br_tensor *states = self->class->forward(self->module, &input);
     br_tensor *mask = pooled_tokens(batch->attention_mask, prompt), *parts[BR_MAX_POOLINGS];
     for (int i = 0; i < s->n_modes; i++)
         parts[i] = br__pool(s->modes[i], states, mask);
@@ -446,7 +453,7 @@ br_tensor *br_sentence_transformer_encode(br_sentence_transformer *self, int64_t
         br_eval(self->module);
     br_scope *scope = br_no_grad_begin();
     encoding e = { .self = self, .o = o, .n = n };
-    e.rows = br_empty(BR_SHAPE(n, self->dimension), BR_F32);
+    e.rows = br__new_on_host(op, BR_SHAPE(n, self->dimension), BR_F32);
     bool ok = e.rows && copy_texts(&e, texts) && sort_texts(&e) && choose_prompt(&e) &&
               count_prompt(&e) && encode_batches(&e);
     br_tensor *rows = ok ? br_scope_return(scope, e.rows) : NULL;

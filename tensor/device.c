@@ -150,7 +150,7 @@ static br_tensor *copy_at(const char *op, const br_backend *backend, const br_te
 
 br_tensor *br__on_host(const char *op, const br_tensor *t)
 {
-    return br__is_on_host(t) ? (br_tensor *)(uintptr_t)t : copy_at(op, &br__cpu_backend, t);
+    return !t || br__is_on_host(t) ? (br_tensor *)(uintptr_t)t : copy_at(op, &br__cpu_backend, t);
 }
 
 br_tensor *br__placed(const char *op, const br_backend *backend, br_tensor *t)

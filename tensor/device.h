@@ -25,7 +25,7 @@ br_tensor *br__zeros_on_host(const char *op, int ndim, const int64_t *sizes, br_
 /* Returns the backend of a device, or NULL with an error if there is none. */
 const br_backend *br__find_backend(const char *op, br_device device);
 /* Returns t, whose strides may be any, if it is in the host's memory; else a contiguous copy there,
- * in the innermost scope. The copy is not recorded for autograd. */
+ * in the innermost scope. NULL stays NULL. The copy is not recorded for autograd. */
 br_tensor *br__on_host(const char *op, const br_tensor *t);
 /* Returns a copy, on another device, of a contiguous tensor that was just made in the host's
  * memory, or t itself if that is the device. NULL stays NULL. The copy is not recorded. */

@@ -31,7 +31,7 @@ static unsigned sampled(const struct nucleus_case *c)
     cr_assert(ids, "%s", br_error_message());
     unsigned kept = 0;
     for (int64_t i = 0; i < ROWS; i++)
-        kept |= 1U << br_data_i64(ids)[2 * i + 1];
+        kept |= 1U << (int)br_at(ids, BR_DIMS(i, 1));
     return kept;
 }
 
@@ -56,7 +56,7 @@ static int64_t next_token(br_tensor *logits, int64_t n, const int64_t *prompt, i
         br_generate(&lm, br_from_i64(BR_SHAPE(1, n), prompt),
                     BR_OPTIONS(br_generate, .max_new_tokens = 1, .no_repeat_ngram_size = ngram));
     cr_assert(ids, "%s", br_error_message());
-    return br_data_i64(ids)[n];
+    return (int64_t)br_at(ids, BR_DIMS(0, n));
 }
 
 /* Token 2 is the likeliest, then 1. */
@@ -135,13 +135,13 @@ Test(generate_choice, logits_that_overflow_are_an_error)
     o.temperature = 1e-30;
     br_tensor *ids = generate(logits, 1, &o);
     cr_assert(ids, "%s", br_error_message());
-    cr_assert_eq(br_data_i64(ids)[1], 2);
+    cr_assert_eq(br_at(ids, BR_DIMS(0, 1)), 2);
     logits = br_from_f32(BR_SHAPE(3), (float[]){ 1, INFINITY, 3 });
     o.temperature = 1;
     check_fails(generate(logits, 1, &o), "is inf, so the tokens have no probabilities");
     o.do_sample = false;
     ids = generate(logits, 1, &o);
     cr_assert(ids, "%s", br_error_message());
-    cr_assert_eq(br_data_i64(ids)[1], 1);
+    cr_assert_eq(br_at(ids, BR_DIMS(0, 1)), 1);
     br_scope_end(scope);
 }

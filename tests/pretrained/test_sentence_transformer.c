@@ -1,6 +1,7 @@
 /* tests/pretrained/test_sentence_transformer.c - sentence embeddings: br_sentence_transformer and
  * its options. test_sentence_files.c compares values with sentence-transformers. */
 #include "tensor/tensor_internal.h"
+#include "tests/backends/guarded.h"
 #include "tests/pretrained/sentence_model.h"
 
 TestSuite(sentence_transformer, .init = files_begin, .fini = files_end);
@@ -88,7 +89,8 @@ static void write_prompts(void)
 static void check_same(br_tensor *a, br_tensor *b)
 {
     cr_assert(a && b, "%s", br_error_message());
-    cr_assert_lt(difference(a, b), 1e-6);
+    const br_device cpu = { BR_CPU, 0 };
+    cr_assert_lt(difference(br_to_device(a, cpu), br_to_device(b, cpu)), 1e-6);
 }
 
 /* A prompt precedes the text. It replaces the prompt of prompt_name, which replaces the default. */
@@ -195,6 +197,31 @@ Test(sentence_transformer, forward)
     cr_assert(br_is_training(bert));
     check_same(br_sentence_transformer_encode(model, 2, texts, NULL), rows);
     cr_assert(!br_is_training(bert));
+    br_scope_end(scope);
+    br_sentence_transformer_free(model);
+}
+
+/* A model on a device encodes texts and batches from the host's memory. */
+Test(sentence_transformer, on_a_device)
+{
+    static const br_text texts[] = { { "aa a aaa", -1 }, { "a", -1 } };
+    br_sentence_transformer *model =
+        opened("{\"pooling_mode\": [\"max\", \"mean\", \"lasttoken\"]}");
+    br_scope *scope = br_scope_begin();
+    br_module *bert = br_sentence_transformer_module(model);
+    br_tensor *here = br_sentence_transformer_encode(model, 2, texts, NULL);
+    const br_device device = guarded_device(1);
+    cr_assert(br_module_to_device(bert, device));
+    cr_assert_eq(br_module_device(bert).index, 1);
+    br_tensor *rows = br_sentence_transformer_encode(model, 2, texts, NULL);
+    check_same(rows, here);
+    cr_assert_eq(br_device_of(rows).type, BR_CPU);
+    br_token_batch batch;
+    cr_assert(br_tokenizer_encode_batch(br_sentence_transformer_tokenizer(model), 2, texts, NULL,
+                                        NULL, &batch));
+    rows = br_sentence_transformer_forward(model, &batch);
+    check_same(rows, here);
+    cr_assert_eq(br_device_of(rows).type, device.type);
     br_scope_end(scope);
     br_sentence_transformer_free(model);
 }

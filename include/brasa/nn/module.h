@@ -209,6 +209,8 @@ BR_API bool br_module_to(br_module *module, br_dtype dtype);
  * optimizer that has made a step keeps its state on the device on which it was made: move the
  * module first. */
 BR_API bool br_module_to_device(br_module *module, br_device device);
+/* Returns the device of the module's first parameter or buffer, or the CPU if it has none. */
+BR_API br_device br_module_device(const br_module *module);
 
 /* Like br_gradcheck(), for a module: checks the gradients with respect to the inputs and to all
  * parameters that require grad. Messages name the parameter. f(inputs, n_inputs, context) runs the

@@ -85,7 +85,8 @@ typedef struct br_sentence_encode_options {
     .struct_size = sizeof(br_sentence_encode_options), .batch_size = 32
 BR_API br_sentence_encode_options br_sentence_encode_defaults(void);
 
-/* Returns the embeddings of n texts, f32 [n, dimension], in the order of the texts. Texts of
+/* Returns the embeddings of n texts, f32 [n, dimension] in the host's memory, in the order of the
+ * texts. The model runs on its module's device. Texts of
  * similar length share a batch, so that batches have little padding. The module is put into
  * evaluation mode, and no gradient is recorded. A text that has more tokens than the model has
  * positions after it was truncated is an error, and so is a token whose id is not below vocab_size.
@@ -93,9 +94,9 @@ BR_API br_sentence_encode_options br_sentence_encode_defaults(void);
 BR_API br_tensor *br_sentence_transformer_encode(br_sentence_transformer *self, int64_t n,
                                                  const br_text *texts,
                                                  const br_sentence_encode_options *options);
-/* Returns the embeddings [n, dimension] of a batch that the tokenizer has encoded, without a
- * prompt. Records gradients and leaves the module's mode, for training. batch->type_ids may be
- * NULL. */
+/* Returns the embeddings [n, dimension], on the module's device, of a batch that the tokenizer has
+ * encoded, without a prompt. Records gradients and leaves the module's mode, for training. The
+ * batch may be on any device. batch->type_ids may be NULL. */
 BR_API br_tensor *br_sentence_transformer_forward(br_sentence_transformer *self,
                                                   const br_token_batch *batch);
 
