@@ -93,11 +93,6 @@ double br__rounded(br_dtype dtype, double value)
     return br__get(dtype, element);
 }
 
-bool br__represents(br_dtype dtype, double value)
-{
-    return br__is_floating(dtype) || br__rounded(dtype, value) == value;
-}
-
 double br__epsilon(br_dtype dtype)
 {
     return ldexp(1, 1 - br__dtypes[dtype].digits);

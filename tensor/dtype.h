@@ -75,7 +75,10 @@ static inline void br__put(br_dtype dtype, void *element, double value)
 double br__rounded(br_dtype dtype, double value);
 /* Returns whether the dtype represents the value, which may be rounded if the dtype is floating;
  * for bool, only 0 and 1 are. */
-bool br__represents(br_dtype dtype, double value);
+static inline bool br__represents(br_dtype dtype, double value)
+{
+    return br__is_floating(dtype) || br__rounded(dtype, value) == value;
+}
 /* The dtype that PyTorch gives to Python's numbers of that kind: f32, i64 or bool. */
 br_dtype br__default_dtype(br_dtype_kind kind);
 /* The dtype of sums and products: i64 for integers and bool. */

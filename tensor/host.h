@@ -16,11 +16,16 @@ static inline int64_t *br__host_counter(const br_tensor *t)
 {
     return (int64_t *)(void *)t->data;
 }
-/* Returns a header of the number that `number` points to, as an operand of a backend: it has no
- * storage. `number` must outlive it. */
-static inline br_tensor br__host_number(br_dtype dtype, void *number)
+/* Makes *t a header of the number that `number` points to, as an operand of a backend: it has no
+ * storage. `number` must outlive it. The fields are set in place: copying a header waits until its
+ * single fields have been written. */
+static inline void br__host_number(br_tensor *t, br_dtype dtype, void *number)
 {
-    return (br_tensor){ .dtype = dtype, .contiguous = true, .numel = 1, .data = number };
+    memset(t, 0, sizeof *t);
+    t->dtype = dtype;
+    t->contiguous = true;
+    t->numel = 1;
+    t->data = number;
 }
 
 #endif

@@ -111,8 +111,16 @@ br_tensor *br__new_on(const char *op, const br_tensor *t, int ndim, const int64_
                       br_dtype dtype);
 br_tensor *br__new_at(const char *op, const struct br_backend *backend, int ndim,
                       const int64_t *sizes, br_dtype dtype);
+/* Same as br__new_at() for sizes that have been checked, and whose product is numel. */
+br_tensor *br__new_dense(const char *op, const struct br_backend *backend, int ndim,
+                         const int64_t *sizes, br_dtype dtype, int64_t numel);
 /* Same as br__new_on() with the shape of t, which was checked when t was created. */
-br_tensor *br__new_like(const char *op, const br_tensor *t, br_dtype dtype);
+static inline br_tensor *br__new_like(const char *op, const br_tensor *t, br_dtype dtype)
+{
+    return br__dtype_size(dtype) <= br__dtype_size(t->dtype)
+               ? br__new_dense(op, t->storage->backend, t->ndim, t->sizes, dtype, t->numel)
+               : br__new_on(op, t, t->ndim, t->sizes, dtype);
+}
 /* Same as br__new_on(), but the dimensions except the last are in the memory order of `like`, if it
  * has the same ndim. Attention heads that were split by a view can then be joined again without a
  * copy. */
@@ -139,8 +147,12 @@ bool br__may_overwrite(const br_scope *scope, const br_tensor *t);
 /* Same as br_same_shape(), but also for headers, which are not handles. */
 static inline bool br__same_shape(const br_tensor *a, const br_tensor *b)
 {
-    return a && b && a->ndim == b->ndim &&
-           memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes) == 0;
+    if (!a || !b || a->ndim != b->ndim)
+        return false;
+    for (int i = 0; i < a->ndim; i++) /* a call of memcmp() takes longer than most shapes */
+        if (a->sizes[i] != b->sizes[i])
+            return false;
+    return true;
 }
 /* Returns the backend that has the memory of a tensor or a window. */
 static inline const struct br_backend *br__backend_of(const br_tensor *t)

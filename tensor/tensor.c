@@ -182,9 +182,8 @@ static br_tensor *add_to_scope_or_release(br_tensor *t)
     return t;
 }
 
-/* Returns a new contiguous tensor. The sizes must be valid, and their product must be numel. */
-static br_tensor *make_dense(const char *op, const br_backend *backend, int ndim,
-                             const int64_t *sizes, br_dtype dtype, int64_t numel)
+br_tensor *br__new_dense(const char *op, const br_backend *backend, int ndim, const int64_t *sizes,
+                         br_dtype dtype, int64_t numel)
 {
     br_storage *storage = new_storage(op, backend, (size_t)numel * br__dtype_size(dtype));
     br_tensor *t = storage ? make(storage, dtype, ndim, storage->data) : NULL;
@@ -204,7 +203,7 @@ br_tensor *br__new_at(const char *op, const br_backend *backend, int ndim, const
     int64_t numel;
     if (!br__check_sizes(op, ndim, sizes, dtype, &numel))
         return NULL;
-    return make_dense(op, backend, ndim, sizes, dtype, numel);
+    return br__new_dense(op, backend, ndim, sizes, dtype, numel);
 }
 
 br_tensor *br__new(const char *op, int ndim, const int64_t *sizes, br_dtype dtype)
@@ -216,13 +215,6 @@ br_tensor *br__new_on(const char *op, const br_tensor *t, int ndim, const int64_
                       br_dtype dtype)
 {
     return br__new_at(op, br__backend_of(t), ndim, sizes, dtype);
-}
-
-br_tensor *br__new_like(const char *op, const br_tensor *t, br_dtype dtype)
-{
-    return br__dtype_size(dtype) <= br__dtype_size(t->dtype)
-               ? make_dense(op, br__backend_of(t), t->ndim, t->sizes, dtype, t->numel)
-               : br__new_on(op, t, t->ndim, t->sizes, dtype);
 }
 
 /* Returns whether no elements of `like` share memory and its last dimension is contiguous. */

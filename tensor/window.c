@@ -78,7 +78,8 @@ bool br__shares_elements(const br_tensor *t)
 
 void br__set_number(const br_tensor *window, double number)
 {
-    const br_tensor value = br__host_number(BR_F64, &number);
+    br_tensor value;
+    br__host_number(&value, BR_F64, &number);
     br__copy(window, &value);
 }
 

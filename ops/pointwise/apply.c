@@ -43,7 +43,7 @@ bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_
 {
     if (BR_ANOMALY)
         br__tape.nonfinite_op = isfinite(value) ? NULL : op;
-    s->tensor = br__host_number(dtype, &s->value);
+    br__host_number(&s->tensor, dtype, &s->value);
     br__put(dtype, &s->value, value);
     if (br__represents(dtype, value))
         return true;
@@ -101,7 +101,8 @@ br_tensor *br__binary_scalar(const char *op, br_pointwise kernel, br_tensor *a, 
                              bool reversed)
 {
     br_scalar_operand scalar;
-    if (!br__required(op, "a", a) || !br__has_kernel(op, "a", a, kernel) ||
+    if (!br__required(op, "a", a) ||
+        (!br__represents(a->dtype, s) && !br__has_kernel(op, "a", a, kernel)) ||
         !br__scalar_operand(op, s, a->dtype, &scalar))
         return NULL;
     return reversed ? apply(op, kernel, &scalar.tensor, a, false)

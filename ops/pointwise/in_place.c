@@ -55,8 +55,8 @@ static bool accepts(const char *op, const br_tensor *a, const br_tensor *b)
 /* ---- Arithmetic ------------------------------------------------------------------------------ */
 
 /* Returns true if the fast path for gradient accumulation applies: shapes and dtypes are equal,
- * both tensors are contiguous in separate storages, and nothing is recorded, so the other checks
- * would all pass. */
+ * both tensors are contiguous in separate storages, and nothing is recorded, so all checks would
+ * pass but one, for a kernel. */
 static bool is_plain(const br_tensor *a, const br_tensor *b)
 {
     return a && b && br__thread.no_grad && !br__failed() && !BR_PROFILING && !BR_ANOMALY &&
@@ -64,21 +64,13 @@ static bool is_plain(const br_tensor *a, const br_tensor *b)
            br__same_shape(a, b);
 }
 
-static br_tensor *change_plain(const char *op, br_pointwise kernel, br_tensor *a,
-                               const br_tensor *b)
-{
-    if (!br__has_kernel(op, "a", a, kernel))
-        return NULL;
-    br__changed_by(a, op);
-    br__pointwise(kernel, 3, (const br_tensor *[]){ a, a, b }, NULL);
-    return a;
-}
-
 /* Applies an operation whose gradient needs no saved values. */
 static br_tensor *binary(const br_op *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
-    if (is_plain(a, b))
-        return change_plain(op->name, kernel, a, b);
+    if (is_plain(a, b) && br__pointwise(kernel, 3, (const br_tensor *[]){ a, a, b }, NULL)) {
+        br__changed_by(a, op->name);
+        return a;
+    }
     BR_OP(op->name);
     if (!accepts(op->name, a, b) || !change(op->name, kernel, b, BR_INPUTS(a, b)))
         return NULL;
