@@ -16,116 +16,6 @@
 
 BR_DEFINE_DEFAULTS(br_activation_checkpoint)
 
-struct br_frame {
-    int refs; /* one for each node or nested frame that may need it, and each current user */
-    br_frame *parent; /* enclosing checkpoint, owned: its second run provides the inputs; or NULL */
-    bool keeps;       /* second run: keeps values, owns its nodes and frames */
-    bool open;        /* the function is in its first run */
-    bool filled;
-    br_frame *next_filled; /* owned */
-
-    br_function fn;
-    void *context;
-    void *copy; /* copy of the context, or NULL */
-    void (*destroy)(void *context);
-    bool uses_new_rng;
-    br_rng_state rng; /* state before the function ran */
-    int n_inputs;
-    br_saved_value *inputs;
-
-    br_node **nodes; /* in the order of their first saved value; NULL for a removed node */
-    size_t n_nodes;
-    int64_t node_capacity;
-    br_frame **frames; /* frames of nested checkpoints, likewise */
-    size_t n_frames;
-    int64_t frame_capacity;
-    size_t index; /* index in the parent's `frames` */
-};
-
-/* ---- Lifetime of frames ---------------------------------------------------------------------- */
-
-static void frame_release(br_frame *frame);
-
-static void drop_inputs(br_frame *frame)
-{
-    for (int i = 0; i < frame->n_inputs; i++) {
-        br_release(frame->inputs[i].value);
-        frame->inputs[i].value = NULL;
-    }
-}
-
-/* Releases the nodes and frames of a second run. Nodes that something else holds become ordinary
- * nodes. */
-static void release_references(br_frame *frame)
-{
-    for (size_t i = 0; i < frame->n_nodes; i++) {
-        frame->nodes[i]->frame = NULL;
-        br__node_release(frame->nodes[i]);
-    }
-    for (size_t i = 0; i < frame->n_frames; i++)
-        frame_release(frame->frames[i]);
-}
-
-static void free_frame(br_frame *frame)
-{
-    if (frame->keeps)
-        release_references(frame);
-    if (frame->inputs)
-        drop_inputs(frame);
-    if (frame->destroy)
-        frame->destroy(frame->context);
-    if (frame->parent) {
-        frame->parent->frames[frame->index] = NULL;
-        frame_release(frame->parent);
-    }
-    br_free(frame->copy);
-    br_free(frame->inputs);
-    br_free(frame->nodes);
-    br_free(frame->frames);
-    br_free(frame);
-}
-
-static br_frame *frame_retain(br_frame *frame)
-{
-    frame->refs++;
-    return frame;
-}
-
-static void frame_release(br_frame *frame)
-{
-    if (frame && --frame->refs == 0)
-        free_frame(frame);
-}
-
-/* ---- Nodes ----------------------------------------------------------------------------------- */
-
-bool br__frame_add(br_frame *frame, br_node *node)
-{
-    if (node->frame)
-        return frame->keeps;
-    br_node **nodes = br__grow_from(16, frame->nodes, &frame->node_capacity,
-                                    (int64_t)frame->n_nodes, sizeof *nodes);
-    if (!nodes)
-        return false;
-    frame->nodes = nodes;
-    if (frame->keeps)
-        br__node_retain(node);
-    else
-        frame_retain(frame);
-    node->frame = frame;
-    node->frame_index = frame->n_nodes;
-    frame->nodes[frame->n_nodes++] = node;
-    return frame->keeps;
-}
-
-void br__frame_remove(br_node *node)
-{
-    br_frame *frame = node->frame;
-    node->frame = NULL;
-    frame->nodes[node->frame_index] = NULL;
-    frame_release(frame);
-}
-
 /* ---- The second run -------------------------------------------------------------------------- */
 
 static bool differs(const char *what, const char *first, const char *second)
@@ -273,7 +163,7 @@ static bool run_again(br_frame *frame)
     br__tape.recomputing = recomputing;
     br__tape.frame = frame_before;
     bool ok = scope && !br_failed() && fill_from(frame, &second);
-    release_references(&second);
+    br__frame_release_references(&second);
     br_free(second.nodes);
     br_free(second.frames);
     br_scope_end(scope);
@@ -300,7 +190,7 @@ bool br__frame_fill(br_frame *frame, br_frame **filled)
         return false;
     frame->filled = true;
     frame->next_filled = *filled;
-    *filled = frame_retain(frame);
+    *filled = br__frame_retain(frame);
     return run_again(frame);
 }
 
@@ -315,8 +205,8 @@ void br__frames_empty(br_frame *filled)
                 br__node_clear_saved(frame->nodes[i]);
         for (size_t i = 0; i < frame->n_frames; i++)
             if (frame->frames[i])
-                drop_inputs(frame->frames[i]);
-        frame_release(frame);
+                br__frame_drop_inputs(frame->frames[i]);
+        br__frame_release(frame);
     }
 }
 
@@ -352,9 +242,9 @@ static bool join_parent(br_frame *frame)
     outer->frames = frames;
     frame->index = outer->n_frames;
     if (outer->keeps)
-        frame_retain(frame);
+        br__frame_retain(frame);
     else
-        frame->parent = frame_retain(outer);
+        frame->parent = br__frame_retain(outer);
     outer->frames[outer->n_frames++] = frame;
     return true;
 }
@@ -388,7 +278,7 @@ static br_frame *new_frame(br_function fn, void *context, int n, br_tensor *cons
     if (copy_context(frame, context, o->context_size) && join_parent(frame) &&
         keep_inputs(frame, n, inputs))
         return frame;
-    frame_release(frame);
+    br__frame_release(frame);
     return NULL;
 }
 
@@ -450,6 +340,6 @@ br_tensor *br_activation_checkpoint(br_function fn, void *context, int n_inputs,
         return run_once(fn, context, n_inputs, inputs, o);
     br_frame *frame = new_frame(fn, context, n_inputs, inputs, o);
     br_tensor *y = frame ? run_first(frame, n_inputs, inputs) : NULL;
-    frame_release(frame);
+    br__frame_release(frame);
     return y;
 }

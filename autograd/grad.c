@@ -10,12 +10,6 @@ BR_DEFINE_DEFAULTS(br_grad)
 
 /* ---- Backward to given tensors --------------------------------------------------------------- */
 
-int br__compare_nodes(const void *a, const void *b)
-{
-    const br_node *x = *(br_node *const *)a, *y = *(br_node *const *)b;
-    return (x->number > y->number) - (x->number < y->number);
-}
-
 /* Marks the nodes and edges that lead to a captured input. Visits the nodes from oldest to newest,
  * so that a node's inputs are marked before the node. */
 static void mark_required(const br_walk *w, br_node_list *list)

@@ -9,17 +9,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/cycles.h"
 
-#include <string.h>
-
 /* ---- Gradients ------------------------------------------------------------------------------- */
-
-/* Gradient of view = part of base. */
-static void view_backward(br_node *node, br_tensor *dy, br_tensor **dx)
-{
-    dx[0] = br__grad_ops.fill_part(dy, br_params(node));
-}
-
-static const br_op view_op = { "view_in_place", view_backward, false };
 
 /* Gradient of base = old base with the view's value where the view is. */
 static void base_backward(br_node *node, br_tensor *dy, br_tensor **dx)
@@ -34,29 +24,6 @@ static const br_op base_op = { "change_in_place", base_backward, false };
 
 /* ---- A base and its views -------------------------------------------------------------------- */
 
-/* Returns t's position in its base. */
-static br_part part_of(const br_tensor *t)
-{
-    const br_tensor *base = t->base;
-    br_part part = { .ndim = t->ndim, .base_ndim = base->ndim };
-    part.offset = br__offset_in(base, t);
-    memcpy(part.sizes, t->sizes, (size_t)t->ndim * sizeof *t->sizes);
-    memcpy(part.strides, t->strides, (size_t)t->ndim * sizeof *t->strides);
-    memcpy(part.base_sizes, base->sizes, (size_t)base->ndim * sizeof *base->sizes);
-    return part;
-}
-
-void br__follow_base(const br_tensor *t)
-{
-    br_tensor *view = (br_tensor *)t, *base = t->base;
-    view->changes = base->changes;
-    const br_autograd *a = br__autograd(base);
-    if (!a || !a->node || br__failed())
-        return;
-    br_part part = part_of(view);
-    br__record_as(&view_op, view, BR_INPUTS(base), &part, sizeof part);
-}
-
 /* Called after t was changed in place. Invalidates the history of t's views or, if t is a view,
  * records the change of its base. */
 static bool propagate_to_views(br_tensor *t)
@@ -65,7 +32,7 @@ static bool propagate_to_views(br_tensor *t)
         t->changes++;
         return true;
     }
-    br_part part = part_of(t);
+    br_part part = br__part_of(t);
     if (!br__record_as(&base_op, t->base, BR_INPUTS(t->base, t), &part, sizeof part))
         return false;
     t->base->changes++;

@@ -1,36 +1,7 @@
 /* autograd/leaf.c - autograd state of tensors: requires_grad, gradients, detaching, grad mode. */
-#include "autograd/cycles.h"
+#include "autograd/tape.h"
 
-/* ---- Autograd metadata ----------------------------------------------------------------------- */
-
-static void destroy(br_meta *meta)
-{
-    br_autograd *a = (br_autograd *)(void *)meta;
-    if (a->node && a->node->outputs[a->output].retained_by == a)
-        a->node->outputs[a->output].retained_by = NULL;
-    br__node_release(a->node);
-    br_release(a->grad);
-    if (a->hooks)
-        br__hooks_free(&a->hooks);
-    if (a->host)
-        br__node_release(a->host);
-    else
-        br__object_free(a, sizeof *a);
-}
-
-const br_meta br__autograd_meta = { destroy };
-
-br_autograd *br__autograd_make(br_tensor *t)
-{
-    if (t->meta)
-        return br__autograd(t);
-    br_autograd *a = br__object_alloc(sizeof *a);
-    if (!a)
-        return NULL;
-    *a = (br_autograd){ .meta = br__autograd_meta };
-    t->meta = &a->meta;
-    return a;
-}
+/* ---- State of a tensor ----------------------------------------------------------------------- */
 
 bool br_requires_grad(const br_tensor *t)
 {
@@ -80,46 +51,13 @@ br_tensor *br_grad_of(const br_tensor *t)
     return a ? a->grad : NULL;
 }
 
-bool br_set_grad(br_tensor *t, br_tensor *grad)
+void br__drop_grad(br_tensor *t)
 {
-    if (!grad) { /* allowed even while an error is pending */
-        br_autograd *a = br__autograd(t);
-        if (a) {
-            br_tensor *old = a->grad;
-            a->grad = NULL;
-            br_release(old);
-        }
-        return t != NULL;
-    }
-    if (!br__required("set_grad", "t", t) || !br__compatible("set_grad", "t", t, "grad", grad))
-        return false;
-    if (!br__same_shape(t, grad)) {
-        br_fail(BR_ERROR_SHAPE, "set_grad", "grad %s must have t's shape %s", br__shape(grad),
-                br__shape(t));
-        return false;
-    }
-    if (br__grad_references(grad, t)) {
-        br_fail(BR_ERROR_ARGUMENT, "set_grad",
-                "grad %s is t, a view of t, or has t as its own gradient: pass a clone",
-                br__shape(grad));
-        return false;
-    }
-    br_autograd *a = br__autograd_make(t);
-    if (!a)
-        return false;
-    br_tensor *old = a->grad;
-    a->grad = br_retain(grad);
-    a->grad_pass = 0;
-    grad->is_grad = true;
-    if (grad->base)
-        grad->base->is_grad = true;
+    br_autograd *a = br__autograd(t);
+    br_tensor *old = a ? a->grad : NULL;
+    if (a)
+        a->grad = NULL;
     br_release(old);
-    if (br_is_leaf(grad))
-        return true;
-    if (br_is_leaf(t))
-        return br__end_history_with(NULL, t);
-    /* t may be a leaf's gradient, whose history has ended: that of grad must end, too. */
-    return !t->is_grad || br__end_history_with(NULL, grad);
 }
 
 br_tensor *br_detach(br_tensor *t)
@@ -154,7 +92,7 @@ static bool drop_history(br_tensor *t)
 void br__drop_history(br_tensor *t)
 {
     if (!drop_history(t)) {
-        br_set_grad(t, NULL);
+        br__drop_grad(t);
         drop_history(t);
     }
 }

@@ -1,72 +1,11 @@
-/* autograd/tape.c - nodes: recording an operation, saving values, freeing. */
+/* autograd/tape.c - the tape: recording an operation, saving values, visiting the nodes. */
 #include "autograd/activation_checkpoint.h"
 #include "autograd/anomaly.h"
 
 #include <string.h>
 
 /* Upper bound on the numbers of this thread's nodes. */
-_Thread_local br_tape br__tape;
 static _Thread_local uint64_t last_number;
-
-/* ---- Lifetime of nodes ----------------------------------------------------------------------- */
-
-br_node *br__node_retain(br_node *node)
-{
-    if (node)
-        node->refs++;
-    return node;
-}
-
-void br__node_clear_saved(br_node *node)
-{
-    for (int i = 0; i < node->n_saved; i++) {
-        br_tensor *value = node->saved[i].value;
-        node->saved[i].value = NULL;
-        br_release(value);
-    }
-}
-
-static void free_node(br_node *node)
-{
-    br__node_clear_saved(node);
-    if (node->frame)
-        br__frame_remove(node);
-    if (node->location)
-        br_free(node->location);
-    for (int i = 0; i < node->n_inputs; i++) {
-        br__node_release(node->inputs[i].node);
-        br_release(node->inputs[i].leaf);
-    }
-    for (int i = 0; i < node->n_outputs; i++) {
-        if (node->outputs[i].hooks)
-            br__hooks_free(&node->outputs[i].hooks);
-        br_release(node->outputs[i].grad);
-    }
-    if (node->outputs != &node->first)
-        br_free(node->outputs);
-    br__object_free(node, node->size);
-}
-
-/* Freeing a node releases the nodes of its inputs, which may then be freed as well. They wait in a
- * thread-local list until the first node has been freed. */
-void br__node_release(br_node *node)
-{
-    static _Thread_local br_node *unreachable;
-    static _Thread_local bool freeing;
-    if (!node || --node->refs > 0)
-        return;
-    node->next_to_free = unreachable;
-    unreachable = node;
-    if (freeing)
-        return;
-    freeing = true;
-    while (unreachable) {
-        br_node *next = unreachable;
-        unreachable = next->next_to_free;
-        free_node(next);
-    }
-    freeing = false;
-}
 
 /* ---- Recording ------------------------------------------------------------------------------- */
 
@@ -158,6 +97,18 @@ static br_node *new_node(const br_op *op, const br_tensor *output, int n_inputs,
     node->outputs = &node->first;
     describe_output(&node->first, output);
     return node;
+}
+
+br_autograd *br__autograd_make(br_tensor *t)
+{
+    if (t->meta)
+        return br__autograd(t);
+    br_autograd *a = br__object_alloc(sizeof *a);
+    if (!a)
+        return NULL;
+    *a = (br_autograd){ .meta = br__autograd_meta };
+    t->meta = &a->meta;
+    return a;
 }
 
 /* Returns t's autograd metadata. The metadata of the first tensor attached to a node is stored
@@ -262,14 +213,39 @@ int br_record_output(br_node *node, br_tensor *output)
     return attach(output, node, (int)n) ? (int)n : -1;
 }
 
-/* ---- Saved values and parameters ------------------------------------------------------------- */
+/* ---- Views whose base has changed ------------------------------------------------------------ */
 
-bool br_needs_input_grad(const br_node *node, int input)
+/* Gradient of view = part of base. */
+static void view_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    if (!node || input < 0 || input >= node->n_inputs)
-        return false;
-    return br__edge_needs_grad(&node->inputs[input]);
+    dx[0] = br__grad_ops.fill_part(dy, br_params(node));
 }
+
+static const br_op view_op = { "view_in_place", view_backward, false };
+
+br_part br__part_of(const br_tensor *t)
+{
+    const br_tensor *base = t->base;
+    br_part part = { .ndim = t->ndim, .base_ndim = base->ndim };
+    part.offset = br__offset_in(base, t);
+    memcpy(part.sizes, t->sizes, (size_t)t->ndim * sizeof *t->sizes);
+    memcpy(part.strides, t->strides, (size_t)t->ndim * sizeof *t->strides);
+    memcpy(part.base_sizes, base->sizes, (size_t)base->ndim * sizeof *base->sizes);
+    return part;
+}
+
+void br__follow_base(const br_tensor *t)
+{
+    br_tensor *view = (br_tensor *)t, *base = t->base;
+    view->changes = base->changes;
+    const br_autograd *a = br__autograd(base);
+    if (!a || !a->node || br__failed())
+        return;
+    br_part part = br__part_of(view);
+    br__record_as(&view_op, view, BR_INPUTS(base), &part, sizeof part);
+}
+
+/* ---- Saved values ---------------------------------------------------------------------------- */
 
 static int output_number(const br_node *node, const br_autograd *a)
 {
@@ -341,30 +317,6 @@ br_tensor *br_saved(br_node *node, int slot)
     return output && attach(output, node, saved->output) ? output : NULL;
 }
 
-void br_changes_few_rows(br_node *node)
-{
-    if (node)
-        node->few_rows = true;
-}
-
-const void *br_params(const br_node *node)
-{
-    return node ? node->params : NULL;
-}
-
-br_tensor *br_output_grad(const br_node *node, int output)
-{
-    return node && output >= 0 && output < node->n_outputs ? node->outputs[output].grad : NULL;
-}
-
-const int64_t *br_input_sizes(const br_node *node, int input, int *ndim)
-{
-    if (!node || input < 0 || input >= node->n_inputs)
-        return NULL;
-    *ndim = node->inputs[input].ndim;
-    return node->inputs[input].sizes;
-}
-
 const char *br_op_name(const br_tensor *t)
 {
     const br_autograd *a = BR_LIVE("op_name", t) ? br__autograd(t) : NULL;
@@ -404,6 +356,12 @@ void br__node_list_free(br_node_list *list)
         br_free(list->items);
     list->items = NULL;
     list->count = list->capacity = 0;
+}
+
+int br__compare_nodes(const void *a, const void *b)
+{
+    const br_node *x = *(br_node *const *)a, *y = *(br_node *const *)b;
+    return (x->number > y->number) - (x->number < y->number);
 }
 
 static bool see(br_node_list *list, br_node *node)

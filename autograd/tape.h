@@ -66,6 +66,8 @@ typedef struct br_autograd {
     br_node *host;       /* node that contains this struct, owned; NULL if allocated on its own */
 } br_autograd;
 
+/* Returns the position of the view t in its base. */
+br_part br__part_of(const br_tensor *t);
 /* Updates the history of a view whose base was changed in place. */
 void br__follow_base(const br_tensor *t);
 static inline br_autograd *br__autograd(const br_tensor *t)
@@ -112,6 +114,8 @@ bool br__any_requires_grad(int n, br_tensor *const *tensors);
 bool br__share_history(br_tensor *t, const br_autograd *of);
 /* Makes t a leaf that keeps its gradient. If allocation fails, the gradient is dropped, too. */
 void br__drop_history(br_tensor *t);
+/* Releases the gradient of t, which may be NULL. */
+void br__drop_grad(br_tensor *t);
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
@@ -195,6 +199,8 @@ typedef struct br_node_list {
 } br_node_list;
 bool br__node_list_push(br_node_list *list, br_node *node);
 void br__node_list_free(br_node_list *list);
+/* Compares two pointers to nodes by the nodes' numbers. */
+int br__compare_nodes(const void *a, const void *b);
 /* Collects every node of the tensors' graph, each once, in no particular order. Sets `seen` in all
  * of them; the caller must clear it. The list owns no references. Returns false and sets an error
  * if allocation fails. */

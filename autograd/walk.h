@@ -51,8 +51,6 @@ typedef struct br_walk {
 } br_walk;
 
 int br__compare_captures(const void *a, const void *b);
-/* Compares two pointers to nodes by the nodes' numbers. */
-int br__compare_nodes(const void *a, const void *b);
 /* Returns the capture with this key and output, or NULL if there is none. */
 br_capture *br__find_capture(const br_walk *w, const void *key, int output);
 
