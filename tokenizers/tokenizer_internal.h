@@ -174,7 +174,8 @@ static inline bool br__splits_special(const br_tokenizer *t, const br_encode_opt
     return t->splits_special || options->split_special_tokens;
 }
 
-/* Creates a tokenizer with bert-base-uncased's options and no vocabulary. Returns NULL on error. */
+/* Creates a tokenizer with bert-base-uncased's options, no vocabulary and no kind, which the caller
+ * must set. Returns NULL on error. */
 br_tokenizer *br__tokenizer_new(void);
 bool br__tokenizer_set_prefix(br_tokenizer *t, const char *prefix);
 /* Adds a token, or changes its id. The prefix must have been set. */
@@ -248,10 +249,12 @@ int64_t br__count_chars(const char *p, size_t length);
  * `first` is true for the first token of a text, or of a part made by truncation. */
 void br__trim_token(const br_tokenizer *t, const char *text, br_token *token, bool first);
 
-/* Split a text into word pieces, and normalize an added token. */
+/* Split a text into word pieces, normalize an added token, and decode word pieces. */
 bool br__tokenize_words(const br_tokenizer *t, const br_text *text,
                         const br_encode_options *options, br_token_list *list);
 char *br__normalize_words(const br_tokenizer *t, const char *text, size_t *length);
+char *br__decode_pieces(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special,
+                        int64_t *length);
 
 /* A place in a text, and the number of code points before it. */
 typedef struct br_place {

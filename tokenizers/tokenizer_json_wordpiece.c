@@ -120,6 +120,7 @@ static bool read_decoder(br_tokenizer *t, const char *path, json_t *root)
 
 bool br__tokenizer_json_words(br_tokenizer *t, const char *path, json_t *root)
 {
+    t->kind = &br__word_pieces;
     t->auto_accents = true;
     if (!read_normalizer(t, path, root) || !read_pre_tokenizer(t, path, root) ||
         !read_model(t, path, root) || !br__tokenizer_json_added(t, path, root) ||

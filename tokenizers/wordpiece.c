@@ -330,3 +330,57 @@ char *br__normalize_words(const br_tokenizer *t, const char *text, size_t *lengt
     free_reader(&r);
     return utf8;
 }
+
+/* ---- Decoding -------------------------------------------------------------------------------- */
+
+/* Returns true if clean-up removes the space before this token. */
+static bool removes_space_before(const char *token)
+{
+    static const char *const marks[] = { ".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re" };
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (strncmp(token, marks[i], strlen(marks[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Writes the text to `out` unless that is NULL. Returns its length, or -1 and an error. */
+static int64_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, char *out)
+{
+    size_t prefix = strlen(t->prefix);
+    int64_t length = 0;
+    for (int64_t i = 0, first = 1; i < n; i++) {
+        const char *token = br_tokenizer_token(t, ids[i]);
+        if (!token)
+            return -1;
+        if (skip && br__is_skipped(t, ids[i]))
+            continue;
+        bool inner = !first && !t->spaced && strncmp(token, t->prefix, prefix) == 0;
+        bool cleaned = t->cleanup && !t->spaced && removes_space_before(token);
+        bool space = !first && !inner && !cleaned;
+        token += inner ? prefix : 0;
+        if (out) {
+            out[length] = ' ';
+            strcpy(out + length + space, token);
+        }
+        length += space + (int64_t)strlen(token);
+        first = 0;
+    }
+    return length;
+}
+
+char *br__decode_pieces(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special,
+                        int64_t *length)
+{
+    *length = join(t, n, ids, skip_special, NULL);
+    char *text = *length < 0 ? NULL : br_malloc((size_t)*length + 1);
+    if (text) {
+        text[0] = 0;
+        join(t, n, ids, skip_special, text);
+    }
+    return text;
+}
+
+const br_tokenizer_kind br__word_pieces = { .name = "WordPiece",
+                                            .tokenize = br__tokenize_words,
+                                            .decode = br__decode_pieces,
+                                            .normalize = br__normalize_words };

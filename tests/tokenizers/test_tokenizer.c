@@ -143,6 +143,7 @@ Test(tokenizer, decoding_joins_marks_and_contractions)
     };
     enum { N = sizeof words / sizeof *words };
     br_tokenizer *t = br__tokenizer_new();
+    t->kind = &br__word_pieces;
     for (int64_t i = 0; i < N; i++)
         cr_assert(br__tokenizer_add(t, words[i], strlen(words[i]), i));
     cr_assert(br__tokenizer_index(t));
