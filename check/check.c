@@ -2,8 +2,6 @@
  * runs it, and compares the results.
  *
  * Every failure becomes the thread's pending error, so one check at the end is enough. */
-#include "backends/cpu/gemm/gemm_precision.h"
-#include "backends/cpu/kernels.h"
 #include "check/check_internal.h"
 #include "io/json.h"
 #include "nn/nn_internal.h"
@@ -101,88 +99,6 @@ static bool listed(const json_t *array, const char *name)
             return true;
     }
     return false;
-}
-
-/* ---- Comparing ------------------------------------------------------------------------------- */
-
-static void note(br_check *check, const char *name, double excess)
-{
-    br_check_result *result = check->result;
-    if (!*result->where || excess > result->excess) {
-        result->excess = excess;
-        snprintf(result->where, sizeof result->where, "%s", name);
-    }
-    if (!(excess <= 1) && !*result->first)
-        snprintf(result->first, sizeof result->first, "%s", name);
-}
-
-/* Returns the largest |got - want| / (atol + rtol |want|). Equal values count as 0, NaN as
- * infinity. */
-static double largest_excess(const double *got, const double *want, int64_t n, double rtol,
-                             double atol)
-{
-    double largest = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (got[i] == want[i])
-            continue;
-        double excess = fabs(got[i] - want[i]) / (atol + rtol * fabs(want[i]));
-        if (!(excess <= largest))
-            largest = isnan(excess) ? INFINITY : excess;
-    }
-    return largest;
-}
-
-/* Integers and booleans must be equal; the tolerance applies to floating-point numbers only. */
-static void compare_within(br_check *check, const char *name, br_tensor *got, br_tensor *want,
-                           double rtol, double atol)
-{
-    if (!got || !want)
-        return;
-    char a[128], b[128];
-    if (!br_same_shape(got, want) || br_dtype_of(got) != br_dtype_of(want)) {
-        br_fail(BR_ERROR_SHAPE, op, "%s is %s %s in Brasa, but %s %s in the file", name,
-                br_dtype_name(br_dtype_of(got)), br_shape_string(got, a, sizeof a),
-                br_dtype_name(br_dtype_of(want)), br_shape_string(want, b, sizeof b));
-        return;
-    }
-    br_scope *scope = br_no_grad_begin();
-    bool floating = br_is_floating(want);
-    got = br_to_device(br_to(got, BR_F64), br_device_of(want)); /* the file's are on the CPU */
-    const double *x = br_data_f64(br_contiguous(got));
-    const double *y = br_data_f64(br_contiguous(br_to(want, BR_F64)));
-    if (x && y)
-        note(check, name,
-             largest_excess(x, y, br_numel(want), floating ? rtol : 0, floating ? atol : 0));
-    br_scope_end(scope);
-}
-
-/* Returns the factor of the file's tolerance, which is meant for f32. Rounding the operands of
- * products to bf16 makes errors up to 2^16 times as large as rounding to f32, and splitting them
- * into two bf16 numbers up to 2^8 times; those of large products, which alone are rounded, mostly
- * cancel. */
-static double tolerance_factor(void)
-{
-    const br_matmul_precision precision = br__matmul_precision();
-    if (!br__gemm_bf16_kernels(precision))
-        return 1;
-    return precision == BR_MATMUL_HIGH ? 16 : 4096;
-}
-
-void br__check_compare(br_check *check, const char *name, br_tensor *got)
-{
-    const json_t *tol = json_object_get(check->tol, name);
-    if (tol && !json_is_number(tol))
-        br_fail(BR_ERROR_FORMAT, op, "metadata 'tol': '%s' is not a number", name);
-    const double factor = tolerance_factor();
-    compare_within(check, name, got, br_safetensors_get(check->file, name), factor * check->rtol,
-                   factor * (tol ? json_number_value(tol) : check->atol));
-}
-
-void br__check_compare_random(br_check *check, const char *name, br_tensor *got)
-{
-    char label[256];
-    snprintf(label, sizeof label, "%.200s as initialized", name);
-    compare_within(check, label, got, br_safetensors_get(check->file, name), 5e-7, 5e-7);
 }
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
@@ -308,27 +224,13 @@ static br_tensor *forward(br_check *check)
     return br_failed() ? NULL : check->loss(check);
 }
 
-static br_tensor *find_output(br_check *check, const char *name)
-{
-    for (int i = 0; i < check->n_outputs; i++)
-        if (strcmp(check->outputs[i].name, name) == 0)
-            return check->outputs[i].tensor;
-    br_fail(BR_ERROR_FORMAT, op, "forward has no output '%s', which the file has", name);
-    return NULL;
-}
-
-br_tensor *br__check_get_output(br_check *check, const char *name)
-{
-    return br_failed() ? NULL : find_output(check, name);
-}
-
 static void check_outputs(br_check *check)
 {
     for (int64_t i = 0; i < br_safetensors_count(check->file) && !br_failed(); i++) {
         const char *name = br_safetensors_name(check->file, i),
                    *output = after_prefix(name, "output/");
         if (output)
-            br__check_compare(check, name, find_output(check, output));
+            br__check_compare(check, name, br__check_get_output(check, output));
     }
 }
 

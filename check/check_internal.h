@@ -1,4 +1,5 @@
-/* check/check_internal.h - the state of one file's check, shared by check.c and parts.c. */
+/* check/check_internal.h - the state of one file's check, shared by check.c, parts.c and compare.c.
+ */
 #ifndef BR_CHECK_INTERNAL_H
 #define BR_CHECK_INTERNAL_H
 

@@ -95,6 +95,17 @@ void br_check_output(br_check *check, const char *name, br_tensor *t)
         keep(check->outputs, &check->n_outputs, name, t);
 }
 
+br_tensor *br__check_get_output(br_check *check, const char *name)
+{
+    if (br_failed())
+        return NULL;
+    for (int i = 0; i < check->n_outputs; i++)
+        if (strcmp(check->outputs[i].name, name) == 0)
+            return check->outputs[i].tensor;
+    br_fail(BR_ERROR_FORMAT, op, "forward has no output '%s', which the file has", name);
+    return NULL;
+}
+
 static void load_fresh(br_check *check, const char *layer, const char *part, br_tensor *t)
 {
     char name[128];
