@@ -40,20 +40,6 @@ typedef struct facts {
     const char *checksums;   /* "right", "wrong", "none" */
 } facts;
 
-/* Returns a tensor's number of elements, which br_safetensors_open() has checked for overflow. */
-int64_t info_elements(const br_safetensors *file, int64_t i)
-{
-    const int64_t *sizes;
-    int n = br_safetensors_shape(file, i, &sizes);
-    for (int d = 0; d < n; d++)
-        if (sizes[d] == 0)
-            return 0;
-    int64_t product = 1;
-    for (int d = 0; d < n; d++)
-        product *= sizes[d];
-    return product;
-}
-
 /* Opens and verifies the file. A wrong checksum remains as the pending error. */
 static bool collect(facts *f, const char *path)
 {

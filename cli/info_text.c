@@ -1,6 +1,7 @@
 /* cli/info_text.c - sizes, columns and values in the output of `brasa info`. */
 #include "cli/info.h"
 
+#include <brasa/io.h>
 #include <brasa/tensor.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,20 @@ int64_t info_file_size(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
+}
+
+/* br_safetensors_open() has checked that the product does not overflow. */
+int64_t info_elements(const br_safetensors *file, int64_t i)
+{
+    const int64_t *sizes;
+    int n = br_safetensors_shape(file, i, &sizes);
+    for (int d = 0; d < n; d++)
+        if (sizes[d] == 0)
+            return 0;
+    int64_t product = 1;
+    for (int d = 0; d < n; d++)
+        product *= sizes[d];
+    return product;
 }
 
 const char *info_size(double bytes, char *text, size_t size)

@@ -28,11 +28,6 @@ typedef struct any_options {
     double lr;
 } any_options;
 
-size_t br__options_size(const br_optim_kind *kind)
-{
-    return *(const size_t *)kind->defaults;
-}
-
 double *br__group_lr(const br_optim *optim, int64_t group)
 {
     return br__option(optim->groups[group].options, offsetof(any_options, lr));
