@@ -67,6 +67,10 @@ bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, c
 /* sigmoid s(x) for use in gradients. Its own gradient is s(x) s(-x), which stays accurate where s
  * is close to 1; the s (1 - s) of br_sigmoid() does not. */
 br_tensor *br__logistic(br_tensor *x);
+/* Returns for each element of `size`, which is not negative, the largest power of two that is not
+ * above it, but a normal number; 1 for 0, infinity and NaN. Division by it is exact. The result is
+ * not recorded. */
+br_tensor *br__power_of_two(br_tensor *size);
 /* Fails and returns false if the kernel is an integer division and b contains 0. */
 bool br__check_divisor(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b);
 

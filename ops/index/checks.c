@@ -1,4 +1,5 @@
-/* ops/index/checks.c - checks of indices for the operations that read or write at them. */
+/* ops/index/checks.c - what the operations that read or write at indices share: checks of the
+ * indices, and the call of the backend that writes. */
 #include "ops/index/index_internal.h"
 
 #include <inttypes.h>
@@ -84,4 +85,13 @@ bool br__check_scatter(const char *op, const br_tensor *x, int64_t dim, br_tenso
                 "must not be larger than src, nor than x except in dimension %" PRId64,
                 br__shape(index), br__shape(x), br__shape(src ? src : index), dim);
     return !br_failed() && br__check_index(op, index, x, dim);
+}
+
+void br__scatter(const char *op, const br_tensor *x, const br_tensor *y, const br_tensor *index,
+                 int dim, int64_t skip, br_combine combine)
+{
+    const br_backend *backend = BR_BACKEND(op, x, scatter);
+    BR_TRAFFIC(y, y, y, index); /* y->numel elements of x are read and written */
+    if (backend)
+        backend->scatter(x, y, index, dim, skip, combine);
 }

@@ -60,15 +60,6 @@ static bool check(const kind *k, request *r)
                      : br__check_scatter(op, r->x, r->dim, r->index, r->source);
 }
 
-void br__scatter(const char *op, const br_tensor *x, const br_tensor *y, const br_tensor *index,
-                 int dim, int64_t skip, br_combine combine)
-{
-    const br_backend *backend = BR_BACKEND(op, x, scatter);
-    BR_TRAFFIC(y, y, y, index); /* y->numel elements of x are read and written */
-    if (backend)
-        backend->scatter(x, y, index, dim, skip, combine);
-}
-
 /* Applies the request to `target`, which shares no memory with index and source. */
 static void place(const kind *k, const br_tensor *target, const request *r)
 {

@@ -1,5 +1,5 @@
-/* ops/loss/class_loss.c - what cross_entropy and linear_cross_entropy share: the check of their
- * targets, and the gradient by recorded operations. */
+/* ops/loss/class_loss.c - what the losses of classes share: the checks of their targets, and the
+ * gradient of cross_entropy and linear_cross_entropy by recorded operations. */
 #include "ops/loss/class_loss.h"
 #include "ops/index/index_internal.h"
 
@@ -23,6 +23,38 @@ bool br__good_targets(const char *op, br_tensor *target, const br_tensor *input,
         }
     }
     return !br_failed();
+}
+
+bool br__check_target_shapes(const char *op, const br_tensor *input, const br_tensor *target)
+{
+    if (!br__floating(op, "input", input) || !br__has_dtype(op, "target", target, BR_I64))
+        return false;
+    bool fits = input->ndim >= 1 && target->ndim == input->ndim - 1;
+    for (int i = 0; fits && i < target->ndim; i++)
+        fits = target->sizes[i] == input->sizes[i == 0 ? 0 : i + 1];
+    if (!fits)
+        br_fail(BR_ERROR_SHAPE, op,
+                "input %s and target %s: must be [n, c, d...] and [n, d...], or [c] and []",
+                br__shape(input), br__shape(target));
+    return fits;
+}
+
+bool br__check_targets(const char *op, br_tensor *input, br_tensor *target, int64_t ignore)
+{
+    if (!br__check_target_shapes(op, input, target))
+        return false;
+    br_scope *scope = br_scope_begin();
+    bool good = br__good_targets(op, target, input, input->sizes[br__class_dim(input)], ignore);
+    br_scope_end(scope);
+    return good;
+}
+
+br_tensor *br__along_classes(br_tensor *weight, const br_tensor *input)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    for (int i = 0; i < input->ndim; i++)
+        sizes[i] = i == br__class_dim(input) ? -1 : 1;
+    return br_reshape(weight, input->ndim, sizes);
 }
 
 /* Returns scale b w, which is subtracted from the gradient of every class. */

@@ -62,30 +62,6 @@ static void cross_entropy_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-static bool check_shapes(const char *op, const br_tensor *input, const br_tensor *target)
-{
-    if (!br__floating(op, "input", input) || !br__has_dtype(op, "target", target, BR_I64))
-        return false;
-    bool fits = input->ndim >= 1 && target->ndim == input->ndim - 1;
-    for (int i = 0; fits && i < target->ndim; i++)
-        fits = target->sizes[i] == input->sizes[i == 0 ? 0 : i + 1];
-    if (!fits)
-        br_fail(BR_ERROR_SHAPE, op,
-                "input %s and target %s: must be [n, c, d...] and [n, d...], or [c] and []",
-                br__shape(input), br__shape(target));
-    return fits;
-}
-
-bool br__check_targets(const char *op, br_tensor *input, br_tensor *target, int64_t ignore)
-{
-    if (!check_shapes(op, input, target))
-        return false;
-    br_scope *scope = br_scope_begin();
-    bool good = br__good_targets(op, target, input, input->sizes[br__class_dim(input)], ignore);
-    br_scope_end(scope);
-    return good;
-}
-
 /* Returns the loss and, in *sums, the sums of the rows for the gradient. Shapes and dtypes have
  * been checked. */
 static br_tensor *forward(br_tensor *input, br_tensor *target, const br_tensor *weight,
@@ -131,7 +107,7 @@ br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
     if ((br_is_floating(target) && br_is_floating(input)) ||
         (br_grad_enabled() && br_requires_grad(weight)))
         return br__cross_entropy_composed(input, target, o);
-    if (!check_shapes("cross_entropy", input, target) ||
+    if (!br__check_target_shapes("cross_entropy", input, target) ||
         !br__check_class_options("cross_entropy", input, o))
         return NULL;
     br_scope *scope = br_scope_begin(), *unrecorded = br_no_grad_begin();

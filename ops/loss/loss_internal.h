@@ -4,8 +4,10 @@
 
 #include "ops/ops_internal.h"
 
-/* Returns true if input is floating-point of shape [n, c, d...] or [c], target is i64 of shape
- * [n, d...] or [], and every target is a class or ignored; fails otherwise. */
+/* Returns true if input is floating-point of shape [n, c, d...] or [c], and target is i64 of shape
+ * [n, d...] or []; fails otherwise. */
+bool br__check_target_shapes(const char *op, const br_tensor *input, const br_tensor *target);
+/* The same, and checks that every target is a class or ignored. */
 bool br__check_targets(const char *op, br_tensor *input, br_tensor *target, int64_t ignore);
 /* Returns true if weight and label_smoothing are valid for the classes of the input; fails
  * otherwise. */

@@ -92,14 +92,6 @@ static br_tensor *picked(br_tensor *log_p, const chosen *c)
     return br_neg(br_mul(br__unless_left_out(own, c->weight), c->weight));
 }
 
-br_tensor *br__along_classes(br_tensor *weight, const br_tensor *input)
-{
-    int64_t sizes[BR_MAX_DIMS];
-    for (int i = 0; i < input->ndim; i++)
-        sizes[i] = i == br__class_dim(input) ? -1 : 1;
-    return br_reshape(weight, input->ndim, sizes);
-}
-
 /* ---- nll_loss -------------------------------------------------------------------------------- */
 
 br_tensor *br_nll_loss(br_tensor *input, br_tensor *target, const br_cross_entropy_options *options)

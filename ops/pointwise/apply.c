@@ -1,6 +1,7 @@
 /* ops/pointwise/apply.c - pointwise operations: check the operands, allocate the result, run the
  * loop. Functions described by a table row are recorded here; others by the callers. */
 #include "autograd/tape.h"
+#include "ops/all_elements.h"
 #include "ops/ops_internal.h"
 
 #include <math.h>
@@ -182,7 +183,8 @@ bool br__check_divisor(const char *op, br_pointwise kernel, br_tensor *a, br_ten
         !is_division(kernel))
         return !br_failed();
     br_scope *scope = br_no_grad_begin();
-    if (br_item(br_all(b)) == 0)
+    br_tensor *nonzero = br__comparison_scalar("ne_scalar", BR_POINTWISE(ne), b, 0);
+    if (!br__all_true(nonzero) && !br_failed())
         br_fail(BR_ERROR_ARGUMENT, op, "b %s contains 0: integer division by zero", br__shape(b));
     br_scope_end(scope);
     return !br_failed();

@@ -2,8 +2,8 @@
  *
  * Autograd sums gradients down to the shapes of broadcast inputs, so the backward functions here
  * may assume equal shapes. */
+#include "ops/all_elements.h"
 #include "ops/ops_internal.h"
-#include "ops/scaling.h"
 
 /* ---- Two tensors ----------------------------------------------------------------------------- */
 

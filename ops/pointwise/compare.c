@@ -1,4 +1,5 @@
 /* ops/pointwise/compare.c - comparisons, selection by a mask, and dtype conversion. */
+#include "ops/all_elements.h"
 #include "ops/ops_internal.h"
 
 #include <math.h>
@@ -319,7 +320,7 @@ static bool holds(const char *op, br_pointwise kernel, const br_tensor *a, const
     br_tensor *equal = scope ? br__new_like(op, a, BR_BOOL) : NULL;
     if (equal)
         br__pointwise(kernel, 3, (const br_tensor *[]){ equal, a, b }, params);
-    bool all = equal && br_item(br_all(equal)) != 0;
+    bool all = equal && br__all_true(equal);
     br_scope_end(scope);
     return all;
 }

@@ -1,8 +1,8 @@
 /* ops/pointwise/unary_binary.c - unary and binary pointwise functions, as tables. A row has the
  * function, its kernel, what it saves, and its gradient. Functions whose gradient has a kernel of
  * its own are in activation.c. */
+#include "ops/all_elements.h"
 #include "ops/ops_internal.h"
-#include "ops/scaling.h"
 
 #include <math.h>
 
@@ -27,7 +27,7 @@ static br_tensor *rsqrt_of_square(br_tensor *t, double add)
 {
     br_scope *scope = br_no_grad_begin();
     br_tensor *size = br_abs(t), *large = br_ge_scalar(size, 0x1p60);
-    bool fits = br_item(br_any(large)) != 1;
+    bool fits = !br__any_true(large);
     br_scope_return(scope, large);
     br_scope_end(scope);
     if (fits)
@@ -107,6 +107,18 @@ static br_tensor *mish_slope(br_tensor *x)
 FUNCTIONS(DEFINE_FUNCTION)
 
 /* ---- Binary functions ------------------------------------------------------------------------ */
+
+br_tensor *br__power_of_two(br_tensor *size)
+{
+    if (br_failed() || !size)
+        return NULL;
+    /* The reciprocal of a smaller power would be infinite in gradients. */
+    double smallest = br__smallest_normal(br_dtype_of(size));
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *none = br_logical_or(br_eq_scalar(size, 0), br_logical_not(br_isfinite(size)));
+    br_tensor *power = br_exp2(br_floor(br_log2(size)));
+    return br__composed(scope, br_masked_fill(br_clamp(power, smallest, INFINITY), none, 1));
+}
 
 /* Returns x dy / (a^2 + b^2), and 0 where a and b are 0, as in PyTorch. If the squares leave the
  * range of the dtype, x, a and b are divided by a power of two first, and the quotient by it
@@ -275,43 +287,6 @@ br_tensor *br_threshold(br_tensor *x, double threshold, double value)
         return NULL;
     br_scope *scope = br_scope_begin();
     return br__composed(scope, br_masked_fill(x, br_le_scalar(x, threshold), value));
-}
-
-br_tensor *br_glu(br_tensor *x, int64_t dim)
-{
-    BR_OP("glu");
-    if (!br__floating("glu", "x", x) || !br__wrap_dim("glu", "dim", x, &dim))
-        return NULL;
-    if (x->ndim == 0 || x->sizes[dim] % 2)
-        return br_fail(BR_ERROR_SHAPE, "glu", "x %s: the size of dimension %d must be even",
-                       br__shape(x), (int)dim);
-    br_scope *scope = br_scope_begin();
-    br_tensor *half[2] = { NULL };
-    br_split(x, x->sizes[dim] / 2 + (x->sizes[dim] == 0), dim, 2, half);
-    return br__composed(scope, br_mul(half[0], br_sigmoid(half[half[1] ? 1 : 0])));
-}
-
-br_tensor *br_f_prelu(br_tensor *x, br_tensor *weight)
-{
-    BR_OP("prelu");
-    if (!br__floating("prelu", "x", x) || !br__compatible("prelu", "x", x, "weight", weight))
-        return NULL;
-    int64_t channels = x->ndim > 1 ? x->sizes[1] : 1;
-    if (weight->ndim > 1 || (weight->numel != 1 && weight->numel != channels))
-        return br_fail(
-            BR_ERROR_SHAPE, "prelu",
-            "weight %s for x %s: must have one element, or one for each channel (dimension 1 of x)",
-            br__shape(weight), br__shape(x));
-    int64_t sizes[BR_MAX_DIMS];
-    for (int i = 0; i < x->ndim; i++)
-        sizes[i] = i == 1 ? weight->numel : 1;
-    br_scope *scope = br_scope_begin();
-    br_tensor *slope =
-        x->ndim > 1 ? br_reshape(weight, x->ndim, sizes) : br_reshape(weight, BR_SCALAR);
-    /* Each branch of br_where() gets 0 where the other one is taken, because a gradient of 0 times
-     * an infinite x or slope would be NaN. */
-    br_tensor *above = br_gt_scalar(x, 0);
-    return br__composed(scope, br_where(above, x, br_mul(slope, br_masked_fill(x, above, 0))));
 }
 
 /* Returns true if the tensors have the same dtype and broadcast; fails otherwise. b and c may be

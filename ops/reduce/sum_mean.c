@@ -1,64 +1,10 @@
-/* ops/reduce/sum_mean.c - sum, mean, all and any, and helpers shared by the reductions. */
+/* ops/reduce/sum_mean.c - sum, mean, all and any. */
+#include "ops/all_elements.h"
 #include "ops/reduce/reduce_internal.h"
-#include "ops/scaling.h"
 
-#include <inttypes.h>
 #include <math.h>
 
-/* ---- Dimensions ------------------------------------------------------------------------------ */
-
-bool br__dims_to_bits(const char *op, const br_tensor *x, int n, const int64_t *dims,
-                      unsigned *bits)
-{
-    if (n < 0 || (n > 0 && !dims)) {
-        br_fail(BR_ERROR_ARGUMENT, op, "ndims is %d and dims is %s: expected a list of dimensions",
-                n, dims ? "not NULL" : "NULL");
-        return false;
-    }
-    *bits = n == 0 ? (1u << x->ndim) - 1 : 0;
-    for (int i = 0; i < n; i++) {
-        int64_t dim = dims[i];
-        if (!br__wrap_dim(op, "dims", x, &dim))
-            return false;
-        if (*bits >> dim & 1) {
-            br_fail(BR_ERROR_ARGUMENT, op, "dimension %" PRId64 " of x %s is given twice", dim,
-                    br__shape(x));
-            return false;
-        }
-        *bits |= 1u << dim;
-    }
-    return true;
-}
-
-/* Writes x's sizes without the reduced dimensions, or with size 1 for them if keepdim. Returns
- * their number. */
-static int reduced_sizes(int ndim, const int64_t *sizes, unsigned bits, bool keepdim, int64_t *out)
-{
-    int n = 0;
-    for (int d = 0; d < ndim; d++) {
-        if (!(bits >> d & 1))
-            out[n++] = sizes[d];
-        else if (keepdim)
-            out[n++] = 1;
-    }
-    return n;
-}
-
-int64_t br__reduced_count(int ndim, const int64_t *sizes, unsigned bits)
-{
-    int64_t count = 1;
-    for (int d = 0; d < ndim; d++)
-        count *= bits >> d & 1 ? sizes[d] : 1;
-    return count;
-}
-
-br_tensor *br__reduced(const char *op, const br_tensor *x, unsigned bits, bool keepdim,
-                       br_dtype dtype)
-{
-    int64_t sizes[BR_MAX_DIMS];
-    int n = reduced_sizes(x->ndim, x->sizes, bits, keepdim, sizes);
-    return br__new_on(op, x, n, sizes, dtype);
-}
+/* ---- The gradient of a sum ------------------------------------------------------------------- */
 
 /* Up to this many copies of a gradient are written to memory instead of being broadcast by a view,
  * because the operations that follow run faster on contiguous memory. */
@@ -72,7 +18,7 @@ static br_tensor *spread(const br_node *node, br_tensor *dy, unsigned bits)
     int64_t kept[BR_MAX_DIMS], strides[BR_MAX_DIMS];
     const int64_t *sizes = br_input_sizes(node, 0, &ndim);
     if (br_requires_grad(dy) || !dy) {
-        reduced_sizes(ndim, sizes, bits, true, kept);
+        br__reduced_sizes(ndim, sizes, bits, true, kept);
         return br_expand(br_reshape(dy, ndim, kept), ndim, sizes);
     }
     if (dy->numel == 1 && br__reduced_count(ndim, sizes, bits) <= SMALL_COUNT) {

@@ -13,15 +13,6 @@ static void narrow_slice(br_tensor *w, const int64_t *args)
     br__window_slice(w, (int)args[DIM], args[START], args[LENGTH], args[STEP]);
 }
 
-bool br__wrap_dim_nonscalar(const char *op, const br_tensor *x, int64_t *dim)
-{
-    if (!br__required(op, "x", x))
-        return false;
-    if (x->ndim == 0)
-        br_fail(BR_ERROR_SHAPE, op, "x [] has no dimensions, must have at least one");
-    return x->ndim > 0 && br__wrap_dim(op, "dim", x, dim);
-}
-
 /* Resolves a bound of a slice: a negative one counts from the end; the result is clipped to the
  * dimension. */
 static int64_t clip_bound(int64_t bound, int64_t size)

@@ -2,7 +2,6 @@
  *
  * Data is copied only by br_clone(), by br_contiguous() for a tensor that is not contiguous, and by
  * br_reshape() and br_flatten() if no strides describe the result. */
-#include "ops/reduce/reduce_internal.h"
 #include "ops/shape/view_internal.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef BR_VIEW_INTERNAL_H
 #define BR_VIEW_INTERNAL_H
 
-#include "tensor/tensor_internal.h"
+#include "ops/dims.h"
 
 #include <brasa/ops.h>
 
@@ -10,9 +10,6 @@
  * is NULL. */
 br_tensor *br__recorded(const br_op *op, br_tensor *y, br_tensor *x, const void *params,
                         size_t params_size);
-
-/* Like br__wrap_dim(), but fails unless x is given and has at least one dimension. */
-bool br__wrap_dim_nonscalar(const char *op, const br_tensor *x, int64_t *dim);
 
 /* ---- Windows (ops/shape/window_view.c) ------------------------------------------------------- */
 
