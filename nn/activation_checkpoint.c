@@ -1,17 +1,8 @@
 /* nn/activation_checkpoint.c - activation checkpoints of modules: backward runs the module's
- * forward again to recompute the values that the gradients need.
- *
- * The module may be freed before backward, and backward must detect this. So a graph holds a token
- * of the module instead of the module. */
+ * forward again to recompute the values that the gradients need. */
 #include "nn/nn_internal.h"
 
-#include <stdatomic.h>
 #include <string.h>
-
-struct br_module_token {
-    atomic_int refs;
-    br_module *module; /* NULL once the module is freed */
-};
 
 /* Everything that is needed to run a forward again. The forward's arguments follow the struct. */
 typedef struct again {
@@ -24,47 +15,7 @@ typedef struct again {
  * checkpoint of the module. */
 static _Thread_local const br_module_state *inside;
 
-/* ---- Tokens ---------------------------------------------------------------------------------- */
-
-void br__token_release(br_module_token *token)
-{
-    if (token && atomic_fetch_sub(&token->refs, 1) == 1)
-        br_free(token);
-}
-
-void br__token_end(br_module_state *state)
-{
-    if (state->token)
-        state->token->module = NULL;
-    br__token_release(state->token);
-    state->token = NULL;
-}
-
-br_module *br__token_module(const br_module_token *token)
-{
-    return token->module;
-}
-
-static bool begin(br_module_state *state)
-{
-    if (state->token)
-        return true;
-    br_module_token *token = br_malloc(sizeof *token);
-    if (!token)
-        return false;
-    atomic_init(&token->refs, 1);
-    token->module = state->module;
-    state->token = token;
-    return true;
-}
-
-br_module_token *br__token_of(br_module_state *state)
-{
-    if (!begin(state))
-        return NULL;
-    atomic_fetch_add(&state->token->refs, 1);
-    return state->token;
-}
+/* ---- Turning checkpoints on and off ---------------------------------------------------------- */
 
 /* Turning checkpoints off keeps the token, since graphs may still need it. */
 bool br_module_checkpoint(br_module *module, bool on)
@@ -77,7 +28,7 @@ bool br_module_checkpoint(br_module *module, bool on)
             br_module_checkpoint(state->children[i]->module, on);
         return !br_failed();
     }
-    state->checkpointed = on && begin(state);
+    state->checkpointed = on && br__token_begin(state);
     return !br_failed();
 }
 
@@ -87,7 +38,7 @@ static br_tensor *call(br_tensor *const *inputs, int n, void *context)
 {
     const again *a = context;
     (void)n;
-    br_module *module = a->token->module;
+    br_module *module = br__token_module(a->token);
     if (!module)
         return br_fail(BR_ERROR_STATE, "activation_checkpoint",
                        "the module was freed before backward, which must run its forward again");
@@ -116,11 +67,10 @@ static br_tensor *run_checkpoint(br_module_state *state, br_module_run_fn forwar
     again *a = br_malloc(sizeof *a + args_size);
     if (!a)
         return NULL;
-    a->token = state->token;
+    a->token = br__token_of(state); /* exists since checkpoints were turned on */
     a->forward = forward;
     if (args_size > 0)
         memcpy(a->args, args, args_size);
-    atomic_fetch_add(&a->token->refs, 1);
     return br_activation_checkpoint(call, a, n_inputs, inputs,
                                     BR_OPTIONS(br_activation_checkpoint, .destroy = free_again));
 }

@@ -1,11 +1,11 @@
-/* nn/module.c - modules: lifetime, registration of parameters and children, paths, and the scope of
- * a forward pass.
+/* nn/module.c - modules: lifetime, registration of parameters and children, and paths. forward.c
+ * runs them.
  *
  * A module's struct holds one pointer, to its state. A struct whose state is NULL is a dead module.
  * Constructors return one when allocation fails, and every function here accepts it. A module is
  * incomplete if a part of it could not be created: it can be used and freed, but its forward fails.
  */
-#include "nn/nn_internal.h"
+#include "nn/parametrized.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -155,9 +155,19 @@ static void leave_parent(br_module_state *state)
     state->parent = NULL;
 }
 
+static void free_parametrized(br_module_state *state)
+{
+    while (state->parametrized) {
+        br_parametrized *p = state->parametrized;
+        state->parametrized = p->next;
+        br__parametrized_clear(p);
+        br_free(p);
+    }
+}
+
 static void free_tree(br_module_state *state)
 {
-    br__free_parametrized(state);
+    free_parametrized(state);
     for (int64_t i = state->n_children - 1; i >= 0; i--)
         free_tree(state->children[i]);
     if (state->destroy)
@@ -401,94 +411,4 @@ void *br_module_add_child(br_module *parent, const char *name, void *child)
         !is_above(module->state, self))
         br_module_free(module);
     return NULL;
-}
-
-/* ---- Forward --------------------------------------------------------------------------------- */
-
-static bool open_scope(const char *op, br_module *module)
-{
-    if (br_failed() || !br_module_is_usable(op, module))
-        return false;
-    if (module->state->incomplete)
-        br_fail(BR_ERROR_STATE, op,
-                "%s is incomplete: its constructor failed to create a part of it",
-                module->state->class_name);
-    return !br_failed() && br__scope_begin_for(module->state);
-}
-
-bool br_module_enter(br_module *module)
-{
-    return br_module_enter_with(module, NULL);
-}
-
-bool br_module_enter_with(br_module *module, br_tensor **input)
-{
-    return br_module_enter_from("forward", module, input);
-}
-
-bool br_module_enter_from(const char *function, br_module *module, br_tensor **input)
-{
-    if (!br__required("module_enter_from", "function", function) ||
-        !open_scope(strncmp(function, "br_", 3) == 0 ? function + 3 : function, module))
-        return false;
-    br_scope *scope = br__thread.scope;
-    br_tensor *shown = input ? *input : NULL;
-    if ((module->state->hooks && !br__run_forward_pre_hooks(module->state, &shown)) ||
-        (module->state->parametrized && !br__parametrized_begin(module->state))) {
-        br_scope_end(scope);
-        br__parametrized_end(module->state);
-        return false;
-    }
-    if (input)
-        *input = shown;
-    return true;
-}
-
-br_tensor *br_module_leave(br_module *module, br_tensor *result)
-{
-    if (br_failed())
-        result = NULL;
-    if (!br__module_exists("leave", module))
-        return result;
-    br_scope *scope = br__thread.scope;
-    while (scope && scope->owner != module->state)
-        scope = scope->outer;
-    if (!scope) {
-        if (!br_failed())
-            br_fail(BR_ERROR_STATE, "leave",
-                    "%s was not entered, or was left before: pass the module that was entered",
-                    module->state->class_name);
-        return NULL;
-    }
-    if (result && module->state->hooks && !br__run_forward_hooks(module->state, &result))
-        result = NULL;
-    br_scope_return(scope, result);
-    br_scope_end(scope);
-    br__parametrized_end(module->state);
-    return result;
-}
-
-void br_module_set_forward(br_module *module, br_forward_fn forward)
-{
-    if (br_module_is_usable("set_forward", module))
-        module->state->forward = forward;
-}
-
-static br_tensor *forward_one(void *self, br_tensor *const *inputs, const void *args)
-{
-    (void)args;
-    return ((br_module *)self)->state->forward(self, inputs[0]);
-}
-
-br_tensor *br_forward(void *module, br_tensor *x)
-{
-    br_module *self = module;
-    if (!br_module_is_usable("forward", self))
-        return NULL;
-    if (!self->state->forward)
-        return br_fail(BR_ERROR_ARGUMENT, "forward",
-                       "%s has no forward function of one tensor: set one with "
-                       "br_module_set_forward(), or call the module's own forward function",
-                       self->state->class_name);
-    return br_module_run(self, forward_one, BR_INPUTS(x), NULL, 0);
 }

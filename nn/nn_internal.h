@@ -24,7 +24,7 @@ typedef struct br_entry {
     br_tensor *(*compute)(void *self); /* computes a buffer of constants in f64; NULL for others */
 } br_entry;
 
-/* Parametrized parameters: parametrize.c. */
+/* A parametrized parameter: parametrized.h. */
 typedef struct br_parametrized br_parametrized;
 
 /* Tells whether a module still exists. A graph holds it in place of the module: see
@@ -60,6 +60,9 @@ struct br_module_state {
 br_module_token *br__token_of(br_module_state *state);
 br_module *br__token_module(const br_module_token *token);
 void br__token_release(br_module_token *token);
+/* Creates the module's token if it has none. Returns false and sets an error if allocation fails.
+ */
+bool br__token_begin(br_module_state *state);
 /* Called when the module is freed. */
 void br__token_end(br_module_state *state);
 
@@ -92,10 +95,6 @@ bool br__run_forward_hooks(br_module_state *state, br_tensor **result);
 /* Returns the parameter of that name, or its value if it is parametrized. The result belongs to the
  * innermost scope or to the module. */
 br_tensor *br__current_value(br_module *module, const char *name);
-/* Compute a module's parametrized parameters when a forward begins, and drop them when it ends. */
-bool br__parametrized_begin(br_module_state *state);
-void br__parametrized_end(br_module_state *state);
-void br__free_parametrized(br_module_state *state);
 /* Writes why the activation's name is not supported, and the names that are, and returns the text.
  */
 enum { BR_REASON = 600 };

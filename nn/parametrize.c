@@ -2,8 +2,8 @@
  *
  * The originals are entries of a module "parametrizations.<name>", whose children compute the
  * parameter. So parameter lists, state dicts, conversion and training mode need no special code.
- * From br_enter() to br_leave(), the module's field points to the computed tensor. */
-#include "nn/nn_internal.h"
+ * From br_enter() to br_leave(), the module's field points to the computed tensor (forward.c). */
+#include "nn/parametrized.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -12,24 +12,6 @@ BR_DEFINE_DEFAULTS(br_parametrization)
 
 static const char op[] = "register_parametrization";
 static const char dict_name[] = "parametrizations";
-
-enum { MAX_ORIGINALS = 8 };
-
-/* PyTorch's ParametrizationList: its entries are the originals, and its children are the
- * parametrizations. */
-typedef struct parametrization_list {
-    br_module base;
-    br_module_run_fn forward; /* of the first child; NULL: br_forward() */
-    int n_originals;
-} parametrization_list;
-
-/* One parametrized parameter of a module. */
-struct br_parametrized {
-    br_parametrized *next;
-    br_tensor **field;
-    parametrization_list *list;
-    br_tensor *value; /* owned, while a forward runs */
-};
 
 static const char *name_of(const br_parametrized *p)
 {
@@ -53,61 +35,6 @@ bool br_is_parametrized(const br_module *module, const char *name)
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-static br_tensor *run_first(br_module_run_fn forward, br_module *first, br_tensor *const *originals)
-{
-    return forward ? forward(first, originals, NULL) : br_forward(first, originals[0]);
-}
-
-static br_tensor *compute(parametrization_list *list)
-{
-    br_enter(list);
-    const br_module_state *state = list->base.state;
-    br_tensor *originals[MAX_ORIGINALS] = { NULL };
-    for (int i = 0; i < list->n_originals; i++)
-        originals[i] = state->entries[i].tensor;
-    br_tensor *value = run_first(list->forward, state->children[0]->module, originals);
-    for (int64_t i = 1; i < state->n_children; i++)
-        value = br_forward(state->children[i]->module, value);
-    return br_leave(list, value);
-}
-
-static void clear(br_parametrized *p)
-{
-    if (p->field)
-        *p->field = NULL;
-    br_release(p->value);
-    p->value = NULL;
-}
-
-/* Returns true if the module's forward is running. */
-static bool is_running(const br_module_state *state)
-{
-    const br_scope *scope = br__thread.scope;
-    while (scope && scope->owner != state)
-        scope = scope->outer;
-    return scope != NULL;
-}
-
-void br__parametrized_end(br_module_state *state)
-{
-    if (!state->parametrized || is_running(state))
-        return;
-    for (br_parametrized *p = state->parametrized; p; p = p->next)
-        clear(p);
-}
-
-bool br__parametrized_begin(br_module_state *state)
-{
-    for (br_parametrized *p = state->parametrized; p; p = p->next) {
-        br_tensor *value = br_retain(compute(p->list));
-        if (p->field)
-            *p->field = value;
-        br_release(p->value);
-        p->value = value;
-    }
-    return !br_failed();
-}
-
 static br_parametrized *required(const char *what, br_module *module, const char *name)
 {
     if (br_failed() || !br_module_is_usable(what, module))
@@ -121,7 +48,7 @@ static br_parametrized *required(const char *what, br_module *module, const char
 br_tensor *br_parametrized_value(br_module *module, const char *name)
 {
     br_parametrized *p = required("parametrized_value", module, name);
-    return p ? compute(p->list) : NULL;
+    return p ? br__compute_parametrized(p->list) : NULL;
 }
 
 br_tensor *br__current_value(br_module *module, const char *name)
@@ -144,9 +71,9 @@ static bool same_kind(const char *what, const br_tensor *value, const br_tensor 
 
 static bool good_options(const br_parametrization_options *o)
 {
-    if (o->n_originals < 1 || o->n_originals > MAX_ORIGINALS)
+    if (o->n_originals < 1 || o->n_originals > BR_MAX_ORIGINALS)
         br_fail(BR_ERROR_ARGUMENT, op, "n_originals is %d, must be in 1 .. %d", o->n_originals,
-                MAX_ORIGINALS);
+                BR_MAX_ORIGINALS);
     else if (o->n_originals > 1 && (!o->forward || !o->right_inverse))
         br_fail(BR_ERROR_ARGUMENT, op, "n_originals > 1 requires forward and right_inverse");
     return !br_failed();
@@ -201,7 +128,7 @@ static void drop(br_module *parametrization)
 /* ---- Registering: the first parametrization of a parameter ----------------------------------- */
 
 /* Adds an original with the kind and the requires_grad of the entry that it replaces. */
-static void add_original(parametrization_list *list, const char *name, br_tensor *t,
+static void add_original(br_parametrization_list *list, const char *name, br_tensor *t,
                          const br_entry *from)
 {
     br_module *base = br_base(list);
@@ -214,11 +141,12 @@ static void add_original(parametrization_list *list, const char *name, br_tensor
         br_set_requires_grad(t, requires_grad);
 }
 
-static parametrization_list *make_list(const br_entry *entry, br_module *parametrization,
-                                       const br_parametrization_options *o, br_tensor **originals)
+static br_parametrization_list *make_list(const br_entry *entry, br_module *parametrization,
+                                          const br_parametrization_options *o,
+                                          br_tensor **originals)
 {
-    parametrization_list *list =
-        br_module_create(sizeof(parametrization_list), "ParametrizationList");
+    br_parametrization_list *list =
+        br_module_create(sizeof(br_parametrization_list), "ParametrizationList");
     list->forward = o->forward;
     list->n_originals = o->n_originals;
     for (int i = 0; i < o->n_originals; i++) {
@@ -260,7 +188,7 @@ static void remove_entry(br_module_state *state, br_entry *entry)
 
 /* Replaces the parameter by the list, and takes ownership of the list. */
 static bool install(br_module_state *state, br_entry *entry, br_tensor **field,
-                    parametrization_list *list)
+                    br_parametrization_list *list)
 {
     br_parametrized *p = br_failed() ? NULL : br_calloc(1, sizeof *p);
     br_module *dict = p ? dict_of(state) : NULL;
@@ -287,12 +215,12 @@ static bool install(br_module_state *state, br_entry *entry, br_tensor **field,
 static bool register_first(br_module_state *state, const char *name, br_tensor **field,
                            br_module *parametrization, const br_parametrization_options *o)
 {
-    br_tensor *originals[MAX_ORIGINALS] = { NULL };
+    br_tensor *originals[BR_MAX_ORIGINALS] = { NULL };
     br_entry *entry = good_options(o) ? find_entry(state, name) : NULL;
     if (!entry || !good_field(state, entry, field) ||
         !originals_of(parametrization, entry, o, originals) ||
         !same_kind(br_module_class(parametrization), entry->tensor,
-                   run_first(o->forward, parametrization, originals))) {
+                   br__run_first_parametrization(o->forward, parametrization, originals))) {
         drop(parametrization);
         return false;
     }
@@ -314,7 +242,7 @@ static bool register_next(br_parametrized *p, br_module *parametrization,
         br_fail(BR_ERROR_ARGUMENT, op,
                 "'%s' is already parametrized: further parametrizations take no options",
                 name_of(p));
-    else if ((value = compute(p->list)))
+    else if ((value = br__compute_parametrized(p->list)))
         next = br_forward(parametrization, value);
     if (!same_kind(br_module_class(parametrization), value, next)) {
         drop(parametrization);
@@ -370,7 +298,7 @@ static br_tensor *final_value(br_parametrized *p, bool leave_parametrized)
                        "leave_parametrized",
                        name_of(p), p->list->n_originals);
     }
-    br_tensor *value = br_contiguous(compute(p->list));
+    br_tensor *value = br_contiguous(br__compute_parametrized(p->list));
     if (!value || p->list->n_originals > 1 || !br__same_shape(first, value))
         return br_clone(value);
     return br_copy_(first, value);
@@ -382,7 +310,7 @@ static void unlink(br_module_state *state, br_parametrized *gone)
     while (*at != gone)
         at = &(*at)->next;
     *at = gone->next;
-    clear(gone);
+    br__parametrized_clear(gone);
     br_free(gone);
 }
 
@@ -419,10 +347,4 @@ bool br_remove_parametrizations(br_module *module, const char *name, bool leave_
     }
     br_scope_end(scope);
     return ok;
-}
-
-void br__free_parametrized(br_module_state *state)
-{
-    while (state->parametrized)
-        unlink(state, state->parametrized);
 }
