@@ -268,7 +268,7 @@ bool br__floating(const char *op, const char *name, const br_tensor *t)
 {
     if (!br__required(op, name, t))
         return false;
-    if (br_is_floating(t))
+    if (br__is_floating(t->dtype))
         return true;
     br_fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be f32 or f64", name, br__shape(t),
             br_dtype_name(t->dtype));

@@ -407,7 +407,7 @@ br_tensor *br__alias(const br_tensor *t)
 
 void br__swap_data(const char *op, br_tensor *a, br_tensor *b)
 {
-    uint64_t version = br_tensor_version(a) + br_tensor_version(b) + 1;
+    uint64_t version = atomic_load(&a->storage->version) + atomic_load(&b->storage->version) + 1;
     SWAP(br_dtype, a->dtype, b->dtype);
     SWAP(bool, a->contiguous, b->contiguous);
     SWAP(bool, a->is_view, b->is_view);

@@ -25,7 +25,6 @@ extern const br_gemm_kernels br__gemm_amx, br__gemm_amx_high, br__gemm_avx512_bf
 extern const br_attention_kernels br__attention_avx512_bf16;
 #endif
 TABLES(baseline)
-extern const br_kernels br__kernels_i64, br__kernels_bool;
 
 /* The capabilities, best first. Each includes those after it. */
 static const struct variant {

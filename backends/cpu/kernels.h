@@ -300,6 +300,8 @@ typedef struct br_kernels {
 /* The entry of a pointwise kernel in a table: POINTWISE(add) = add_loop, */
 #define POINTWISE(name) .pointwise[BR_POINTWISE(name)]
 
+/* The tables of integers and bool, which are the same for every instruction set (integer.c). */
+extern const br_kernels br__kernels_i64, br__kernels_bool;
 /* Return the tables of a dtype. br__gemm_kernels_of() returns NULL for integers and bool. */
 const br_kernels *br__kernels_of(br_dtype dtype);
 const br_gemm_kernels *br__gemm_kernels_of(br_dtype dtype);

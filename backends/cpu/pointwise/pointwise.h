@@ -130,7 +130,7 @@ TERNARY_LOOP(lerp_loop, real, real_lerp(a, b, c))
 LOOP(ne_loop)
 {
     eq_loop(n, data, s, params);
-    const br_loop invert = br__kernels_of(BR_BOOL)->pointwise[BR_POINTWISE(logical_not)];
+    const br_loop invert = br__kernels_bool.pointwise[BR_POINTWISE(logical_not)];
     invert(n, (char *[]){ data[0], data[0] }, (int64_t[]){ s[0], s[0] }, NULL);
 }
 
