@@ -3,7 +3,7 @@
 #ifndef BR_ANOMALY_H
 #define BR_ANOMALY_H
 
-#include "autograd/tape.h"
+#include "autograd/node.h"
 
 /* Returns false and sets an error if the output has an anomaly that the inputs do not have. */
 bool br__anomaly_forward(const br_op *op, const br_tensor *output, int n_inputs,

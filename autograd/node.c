@@ -3,7 +3,7 @@
  * Three kinds of objects hold one another: a tensor's autograd metadata holds the node that
  * computed the tensor, a node holds the nodes and leaves of its inputs, its saved values and the
  * frame of its activation checkpoint, and the frame of a second run holds its nodes. */
-#include "autograd/activation_checkpoint.h"
+#include "autograd/node.h"
 
 _Thread_local br_tape br__tape;
 

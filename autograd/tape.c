@@ -1,5 +1,5 @@
 /* autograd/tape.c - the tape: recording an operation, saving values, visiting the nodes. */
-#include "autograd/activation_checkpoint.h"
+#include "autograd/tape.h"
 #include "autograd/anomaly.h"
 
 #include <string.h>

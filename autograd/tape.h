@@ -1,12 +1,10 @@
-/* autograd/tape.h - the internal structs of the tape. Operations need only brasa/autograd.h. */
+/* autograd/tape.h - the tape: its functions for the other files of autograd/. Operations need only
+ * brasa/autograd.h. */
 #ifndef BR_TAPE_H
 #define BR_TAPE_H
 
-#include "autograd/hook_list.h"
-#include "autograd/in_place.h"
-#include "tensor/tensor_internal.h"
-
-#include <brasa/autograd.h>
+#include "autograd/node.h"
+#include "autograd/part.h"
 
 /* ---- Operations that the tape uses ----------------------------------------------------------- */
 
@@ -35,36 +33,7 @@ bool br__run_post_accumulate_hooks(br_tensor *leaf);
 /* Runs the partial-grad hooks of a leaf. */
 bool br__run_partial_hooks(br_tensor *leaf, br_tensor *grad);
 
-/* ---- State of a thread ----------------------------------------------------------------------- */
-
-typedef struct br_tape {
-    int anomaly;              /* br_anomaly: what to detect */
-    const char *nonfinite_op; /* the operation that was given a non-finite scalar, or NULL */
-    br_node *gradient_node;   /* with `anomaly`: the node of the running gradient, or NULL */
-    struct br_walk *walk;     /* the backward walk in progress, or NULL */
-    struct br_frame *frame;   /* the checkpoint whose function is running, or NULL */
-    bool recomputing;         /* a checkpoint is being recomputed for backward: taps ignore it */
-} br_tape;
-extern _Thread_local br_tape br__tape;
-
-/* True while br_set_detect_anomaly() is on. While it is off, it costs only this branch. */
-#define BR_ANOMALY __builtin_expect(br__tape.anomaly != 0, 0)
-
 /* ---- Autograd metadata of a tensor ----------------------------------------------------------- */
-
-typedef struct br_autograd {
-    br_meta meta;
-    bool requires_grad; /* set on a leaf that requires grad */
-    bool stopped;    /* requires_grad was set and then cleared: a graph may still have this leaf */
-    bool guarded;    /* its gradient's history ends when an open scope closes: see cycles.c */
-    uint8_t uses;    /* while a pass looks for leaves: see leaf_gradients.c */
-    br_node *node;   /* operation that computed the tensor, owned; NULL for a leaf */
-    int output;      /* index of the tensor among the node's outputs */
-    br_tensor *grad; /* owned */
-    uint64_t grad_pass;  /* of a leaf: number of the pass that created `grad`; 0: none did */
-    br_hook_link *hooks; /* of a leaf; hooks of other tensors are stored in the node */
-    br_node *host;       /* node that contains this struct, owned; NULL if allocated on its own */
-} br_autograd;
 
 /* Returns the position of the view t in its base. */
 br_part br__part_of(const br_tensor *t);
@@ -92,7 +61,6 @@ static inline bool br__is_behind_base(const br_tensor *t)
     const br_autograd *base = br__autograd_as_is(t->base);
     return base && base->node;
 }
-extern const br_meta br__autograd_meta;
 /* Returns true if the leaf has a partial-grad hook. */
 bool br__has_partial_hook(const br_autograd *a);
 /* Returns t's autograd metadata, which it creates if there is none. Returns NULL and sets an error
@@ -117,67 +85,7 @@ void br__drop_history(br_tensor *t);
 /* Releases the gradient of t, which may be NULL. */
 void br__drop_grad(br_tensor *t);
 
-/* ---- Nodes ----------------------------------------------------------------------------------- */
-
-enum { BR_MAX_SAVED = 8 };
-
-/* Destination of the gradient with respect to one input: the node that computed the input, or a
- * leaf, or neither. The one that is set is owned. */
-typedef struct br_edge {
-    br_node *node;
-    int output;
-    bool skip; /* br_grad(): leads to none of the requested inputs */
-    br_tensor *leaf;
-    br_dtype dtype;
-    int ndim;
-    int64_t sizes[BR_MAX_DIMS];
-} br_edge;
-
-/* Returns true if the edge needs a gradient. */
-static inline bool br__edge_needs_grad(const br_edge *edge)
-{
-    return (edge->node || edge->leaf) && !edge->skip;
-}
-
-typedef struct br_output {
-    br_dtype dtype;
-    int ndim;
-    int64_t sizes[BR_MAX_DIMS];
-    br_tensor *grad; /* backward: sum of the gradients received so far, owned */
-    br_hook_link *hooks;
-    br_autograd *retained_by; /* tensor with br_retain_grad(); cleared when the tensor is freed */
-} br_output;
-
-typedef struct br_saved_value {
-    br_tensor *value; /* owned: an alias of the tensor, or the leaf itself */
-    uint64_t version;
-    int output; /* output number if the value is an output of the node, else -1 */
-} br_saved_value;
-
-struct br_node {
-    const br_op *op;
-    int refs;        /* not atomic: a graph belongs to one thread at a time */
-    uint64_t number; /* larger than that of every node it points to */
-    uint64_t module; /* for profiles: module whose forward recorded it (tensor/events.h) */
-    bool freed;      /* the saved values were freed */
-    bool queued;     /* backward: is in the heap */
-    bool needed;     /* br_grad(): leads to a requested input */
-    bool few_rows;   /* its gradients are zero but for a few rows */
-    bool seen;       /* graph traversal: visited; cleared at its end */
-    int n_inputs, n_outputs;
-    int n_saved;               /* slots of saved[] that have been written */
-    bool inline_meta_used;     /* `inline_meta` is in use, or was */
-    size_t size;               /* bytes of the allocation, which includes inputs and params */
-    br_node *next_to_free;     /* list of nodes to be freed */
-    struct br_frame *frame;    /* checkpoint that recomputes the saved values, or NULL */
-    size_t frame_index;        /* index in the frame's list */
-    char *location;            /* anomaly detection: where forward ran; NULL if it was off */
-    br_autograd inline_meta;   /* metadata of the first tensor attached to this node */
-    br_output first, *outputs; /* outputs is &first, or an array if there are several */
-    br_saved_value saved[BR_MAX_SAVED];
-    void *params;
-    br_edge inputs[];
-};
+/* ---- Saved values ---------------------------------------------------------------------------- */
 
 /* Returns a saved value of t for the node's gradient; node may be NULL. If `keep` is false, only
  * the version is stored. */
@@ -185,11 +93,6 @@ br_saved_value br__saved_value(const br_node *node, br_tensor *t, bool keep);
 /* Returns the same value as br_saved(). If the pass frees the graph, moves it from the node to the
  * innermost scope, so that a gradient may overwrite it if br_may_overwrite() allows that. */
 br_tensor *br__take_saved(br_node *node, int slot);
-br_node *br__node_retain(br_node *node);
-/* Frees iteratively, so that a chain of a million nodes does not overflow the stack. */
-void br__node_release(br_node *node);
-void br__node_clear_saved(br_node *node);
-
 /* ---- Growable lists of nodes ----------------------------------------------------------------- */
 
 typedef struct br_node_list {

@@ -2,7 +2,7 @@
  * described by the operation that makes it): the view itself, the base with the view's elements set
  * to 0, and the view's elements in a tensor of zeros. They are used as each other's gradients.
  * Autograd needs them to move the history of a view to its base (autograd/in_place.c). */
-#include "autograd/in_place.h"
+#include "autograd/part.h"
 #include "ops/ops_internal.h"
 #include "ops/shape/view_internal.h"
 
