@@ -14,18 +14,6 @@ enum { LR_OFFSET = sizeof(size_t) }; /* lr follows struct_size */
 
 static const char op[] = "optim_load_state_dict";
 
-size_t br__options_size(const br_optim_kind *kind)
-{
-    return *(const size_t *)kind->defaults;
-}
-
-void br__free_groups(br_group *groups, int64_t n)
-{
-    for (int64_t g = 0; groups && g < n; g++)
-        br_free(groups[g].options);
-    br_free(groups);
-}
-
 /* ---- One option ------------------------------------------------------------------------------ */
 
 /* Stores option i of the kind in *option. Returns false if there is none. */

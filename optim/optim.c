@@ -28,6 +28,18 @@ typedef struct any_options {
     double lr;
 } any_options;
 
+size_t br__options_size(const br_optim_kind *kind)
+{
+    return *(const size_t *)kind->defaults;
+}
+
+void br__free_groups(br_group *groups, int64_t n)
+{
+    for (int64_t g = 0; groups && g < n; g++)
+        br_free(groups[g].options);
+    br_free(groups);
+}
+
 double *br__group_lr(const br_optim *optim, int64_t group)
 {
     return br__option(optim->groups[group].options, offsetof(any_options, lr));

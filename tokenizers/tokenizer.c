@@ -84,6 +84,14 @@ bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_
            word_ids_set(&t->inner, token + prefix, length - prefix, id);
 }
 
+br_added_token *br__tokenizer_added(const br_tokenizer *t, int64_t id)
+{
+    for (int64_t i = 0; i < t->n_added; i++)
+        if (t->added[i].id == id)
+            return &t->added[i];
+    return NULL;
+}
+
 bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special)
 {
     int64_t word = br_vocab_find(t->all.words, token, length);

@@ -146,14 +146,6 @@ void br__trim_token(const br_tokenizer *t, const char *text, br_token *token, bo
 
 /* ---- Added tokens ---------------------------------------------------------------------------- */
 
-br_added_token *br__tokenizer_added(const br_tokenizer *t, int64_t id)
-{
-    for (int64_t i = 0; i < t->n_added; i++)
-        if (t->added[i].id == id)
-            return &t->added[i];
-    return NULL;
-}
-
 static bool set_pattern(br_tokenizer *t, br_added_token *a)
 {
     br_free(a->pattern);
