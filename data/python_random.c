@@ -1,5 +1,6 @@
 /* data/python_random.c - CPython's module random: the same algorithms, the same numbers. */
 #include "tensor/random_internal.h"
+#include "tensor/twister.h"
 
 #include <brasa/data.h>
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* tensor/generator.c - random bits: each thread's generator, a Mersenne Twister (twister.c). */
 #include "tensor/random_internal.h"
+#include "tensor/twister.h"
 
 #include <math.h>
 #include <stdlib.h>

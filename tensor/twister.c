@@ -5,8 +5,8 @@
  * their 2002 version: PyTorch seeds from a number, CPython from an array. 624 words are generated
  * at a time, in vectors of 8 or 16; compilers do not vectorize these loops by themselves, because
  * their lengths are not multiples of that. The loops are compiled for each instruction set. */
+#include "tensor/twister.h"
 #include "tensor/cpu.h"
-#include "tensor/random_internal.h"
 
 enum { WORDS = BR__TWISTER_WORDS, SHIFT = 397, REST = WORDS - SHIFT };
 

@@ -1,7 +1,7 @@
 /* backends/cpu/conv/convolution.c - chooses how a convolution is computed: plane by plane, or as a
  * matrix product, for which 1x1 kernels with a stride copy the elements that they use. */
 #include "backends/cpu/conv/conv_internal.h"
-#include "backends/cpu/conv/convolution_internal.h"
+#include "backends/cpu/conv/convolution_ways.h"
 #include "backends/cpu/shape/copy.h"
 
 /* ---- 1x1 kernels with a stride --------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* backends/cpu/conv/convolution_axis.c - the positions and taps of a convolution along one
  * dimension. */
-#include "backends/cpu/conv/convolution_internal.h"
+#include "backends/cpu/conv/convolution_ways.h"
 
 /* ---- y from x -------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
  * a column offset, and the products pack their panels from lists of these offsets
  * (backends/cpu/gemm/gemm.h). The positions of several batch items are columns of one product. x
  * from y is computed in the same way, once for each remainder modulo the stride. */
-#include "backends/cpu/conv/convolution_internal.h"
+#include "backends/cpu/conv/convolution_ways.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/hints.h"
 

@@ -2,7 +2,7 @@
  * with a row for each output channel, and the im2col matrix, with a row for each position. That
  * matrix is read from a zero-padded copy of x, as in convolution_sums.c, but with contiguous
  * channels, so that panels are packed by whole vectors. */
-#include "backends/cpu/conv/convolution_internal.h"
+#include "backends/cpu/conv/convolution_ways.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/hints.h"
 #include "backends/cpu/shape/copy.h"

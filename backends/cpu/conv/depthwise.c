@@ -3,7 +3,7 @@
  *
  * Each plane, or kernel, is computed by one task, which adds the contributions of outputs or items
  * in order. The results therefore do not depend on the number of threads. */
-#include "backends/cpu/conv/convolution_internal.h"
+#include "backends/cpu/conv/convolution_ways.h"
 #include "backends/cpu/kernels.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* backends/cpu/conv/convolution_internal.h - the ways to compute a convolution, and helpers that
+/* backends/cpu/conv/convolution_ways.h - the ways to compute a convolution, and helpers that
  * they share. */
-#ifndef BR_CPU_CONVOLUTION_INTERNAL_H
-#define BR_CPU_CONVOLUTION_INTERNAL_H
+#ifndef BR_CPU_CONVOLUTION_WAYS_H
+#define BR_CPU_CONVOLUTION_WAYS_H
 
 #include "backends/cpu/shape/padding.h"
 #include "tensor/tensor_internal.h"
