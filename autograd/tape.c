@@ -234,7 +234,8 @@ br_part br__part_of(const br_tensor *t)
     return part;
 }
 
-void br__follow_base(const br_tensor *t)
+/* Cold: br__autograd(), which small operations call several times, rarely calls it. */
+__attribute__((cold)) void br__follow_base(const br_tensor *t)
 {
     br_tensor *view = (br_tensor *)t, *base = t->base;
     view->changes = base->changes;
