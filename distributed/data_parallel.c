@@ -32,7 +32,7 @@ static char *place_of(char *base, const br_parallel_param *q)
 /* Returns true if the bucket holds a gradient of earlier passes of the parameter. */
 static bool holds(const br_parallel_param *q)
 {
-    const br_tensor *grad = q->unsynced ? NULL : br_grad_of(q->param);
+    const br_tensor *grad = q->state == BR_PARAM_UNSYNCED ? NULL : br_grad_of(q->param);
     if (q->owner->scatter && grad && !br_failed())
         br_raise(BR_ERROR_STATE,
                  "%s: a gradient of %s was set, but with scatter, gradients are not tensors of the "
@@ -50,13 +50,13 @@ static bool holds(const br_parallel_param *q)
 static bool prepare(br_bucket *b)
 {
     bool copy = b->owner->scatter;
+    if (!br__bucket_moves(b, BR_BUCKET_PREPARES))
+        return false;
     memset(b->bits, 0, sizeof b->bits);
-    b->prepared = true;
     b->waiting = b->n_params;
     b->error[0] = '\0';
     b->flags = 0;
     for (int i = 0; i < b->n_params; i++) {
-        b->params[i]->arrived = false;
         if (!holds(b->params[i]))
             continue;
         br__dist_put_bit(b->bits, b->n_params + i);
@@ -70,45 +70,70 @@ static bool prepare(br_bucket *b)
     return !br_failed();
 }
 
-/* Starts the jobs of the buckets whose turn it is; with `all`, also those with missing gradients.
- */
-static void launch(br_data_parallel *p, bool all)
+static void start(br_bucket *b, br_bucket_event event)
 {
-    while (p->launched < p->n_buckets) {
-        br_bucket *b = &p->buckets[p->launched];
-        if (!b->prepared && all)
-            prepare(b);
-        if (!b->prepared || (b->waiting > 0 && !all))
-            return;
-        if (br_failed())
-            snprintf(b->error, sizeof b->error, "%s", br_error_message());
-        b->launched = true;
-        p->launched++;
+    if (br_failed())
+        snprintf(b->error, sizeof b->error, "%s", br_error_message());
+    if (br__bucket_moves(b, event))
         br__dist_start(&b->job);
+}
+
+/* Starts the jobs of the full buckets whose turn it is. */
+static void start_full(br_data_parallel *p)
+{
+    while (p->started < p->n_buckets && p->buckets[p->started].state == BR_BUCKET_FULL)
+        start(&p->buckets[p->started++], BR_BUCKET_STARTS);
+}
+
+/* Starts the jobs of the buckets that are left, also those with missing gradients. */
+static void start_rest(br_data_parallel *p)
+{
+    for (; p->started < p->n_buckets; p->started++) {
+        br_bucket *b = &p->buckets[p->started];
+        if (b->state == BR_BUCKET_IDLE)
+            prepare(b);
+        start(b, BR_BUCKET_STARTS);
     }
 }
 
 /* Notes that it is the parameter's turn in the order of arrival, unless it has had it. */
 static void note_arrival(br_parallel_param *q)
 {
-    if (!q->noted)
-        q->owner->order[q->owner->n_arrived++] = q - q->owner->params;
-    q->noted = true;
+    if (q->arrival >= 0)
+        return;
+    q->arrival = q->owner->n_arrived++;
+    q->owner->order[q->arrival] = q - q->owner->params;
 }
 
-/* Copies the parameter's gradient, which only this rank has seen, into its bucket. */
-static void copy_in(br_parallel_param *q, br_tensor *grad)
+/* Copies the parameter's gradient, which only this rank has seen, into its bucket. `event` tells
+ * whether it is complete. */
+static void copy_in(br_parallel_param *q, br_tensor *grad, br_param_event event)
 {
     br_bucket *b = q->bucket;
+    if (!br__param_moves(q, event))
+        return;
     br_scope *scope = br_no_grad_begin();
     grad = br_contiguous(br_detach(grad));
     if (grad && b->send)
         memcpy(place_of(b->send, q), br_data(grad), (size_t)q->numel * br_dtype_size(b->dtype));
     br_scope_end(scope);
-    q->arrived = true;
     br__dist_put_bit(b->bits, q->place);
-    b->waiting--;
     note_arrival(q);
+    if (--b->waiting == 0)
+        br__bucket_moves(b, BR_BUCKET_FILLS);
+}
+
+/* The parameter's gradient of this pass, and of passes before it that were not reduced, is
+ * complete. */
+static void complete(br_parallel_param *q)
+{
+    br_tensor *grad = br_grad_of(q->param);
+    if (q->state == BR_PARAM_EARLY)
+        br__param_moves(q, BR_PARAM_ARRIVES);
+    else
+        copy_in(q, grad, BR_PARAM_ARRIVES);
+    br__early_complete(q->bucket->early, grad);
+    br_set_grad(q->param, NULL);
 }
 
 /* ---- A pass ---------------------------------------------------------------------------------- */
@@ -120,12 +145,10 @@ static void begin_pass(br_data_parallel *p)
     if (p->in_pass)
         return;
     p->in_pass = true;
-    p->launched = p->n_arrived = 0;
+    p->started = p->n_arrived = 0;
     p->fixed |= p->scatter;
-    for (int k = 0; k < p->n_buckets; k++)
-        p->buckets[k].prepared = p->buckets[k].launched = false;
     for (int i = 0; i < p->n_params; i++)
-        p->params[i].noted = false;
+        p->params[i].arrival = -1;
     br_queue_callback(end_pass, p);
 }
 
@@ -140,12 +163,12 @@ static void on_partial(br_tensor *grad, void *context)
     begin_pass(q->owner);
     q->has_partial = true;
     note_arrival(q);
-    if (!b->early || b->prepared || q->unsynced || !prepare(b) ||
+    if (!b->early || b->state != BR_BUCKET_IDLE || q->state != BR_PARAM_SYNCED || !prepare(b) ||
         br__dist_get_bit(b->bits, b->n_params))
         return;
-    copy_in(q, grad);
-    br__early_sent(b->early);
-    launch(q->owner, false);
+    copy_in(q, grad, BR_PARAM_SENDS);
+    br__early_sends(b->early);
+    start_full(q->owner);
 }
 
 /* Called with the complete gradient of a pass, before it is added to the parameter's gradient. */
@@ -156,9 +179,9 @@ static br_tensor *on_gradient(br_tensor *grad, void *context)
     if (!q->owner->sync)
         return NULL;
     begin_pass(q->owner);
-    if (!q->bucket->prepared)
+    if (q->bucket->state == BR_BUCKET_IDLE)
         prepare(q->bucket);
-    if (!q->unsynced) /* the gradient of earlier passes is in the bucket's memory */
+    if (q->state != BR_PARAM_UNSYNCED) /* the gradient of earlier passes is in the bucket */
         br_set_grad(q->param, NULL);
     return NULL;
 }
@@ -166,18 +189,13 @@ static br_tensor *on_gradient(br_tensor *grad, void *context)
 static void on_accumulated(br_tensor *param, void *context)
 {
     br_parallel_param *q = context;
+    (void)param;
     if (!q->owner->sync) {
-        q->unsynced = true;
+        br__param_moves(q, BR_PARAM_KEEPS);
         return;
     }
-    br_early *early = q->bucket->early;
-    if (!q->bucket->prepared || (q->arrived && !br__early_waits(early)))
-        return;
-    if (!q->arrived)
-        copy_in(q, br_grad_of(param));
-    br__early_complete(early, br_grad_of(param));
-    br_set_grad(param, NULL);
-    launch(q->owner, false);
+    complete(q);
+    start_full(q->owner);
 }
 
 /* Adds communication to the profile that is running, if any. */
@@ -191,25 +209,27 @@ static void show(const br_dist_job *job, const br_bucket *b, int64_t elements, c
 
 static void show_all(const br_data_parallel *p)
 {
-    for (int k = 0; k < p->launched; k++)
+    for (int k = 0; k < p->n_buckets; k++)
         show(&p->buckets[k].job, &p->buckets[k], p->buckets[k].n, "");
-    for (int k = 0; k < p->launched; k++) {
+    for (int k = 0; k < p->n_buckets; k++) {
         const br_early *e = p->buckets[k].early;
         if (e && e->sent_by_any)
             show(&e->job, e->bucket, e->replaced * e->width, " of changed rows");
     }
 }
 
-/* Waits for the launched buckets and frees all copies. In a profile, the range is the time of
+/* Waits for the jobs of all buckets and frees all copies. In a profile, the range is the time of
  * communication that backward did not hide. */
 static bool wait_for_buckets(br_data_parallel *p)
 {
     bool ok = true;
     uint64_t range = br_profile_range_begin("data_parallel: wait for buckets");
     for (int k = 0; k < p->n_buckets; k++) {
-        if (k < p->launched)
-            ok &= br__dist_wait(&p->buckets[k].job);
-        br__bucket_drop_copy(&p->buckets[k]);
+        br_bucket *b = &p->buckets[k];
+        if (b->state == BR_BUCKET_SENT)
+            ok &= br__dist_wait(&b->job);
+        ok &= br__bucket_moves(b, BR_BUCKET_ENDS);
+        br__bucket_drop_copy(b);
     }
     ok &= br__early_wait(p);
     br_profile_range_end(range);
@@ -223,7 +243,6 @@ static void hand_out(br_data_parallel *p)
 {
     for (int i = 0; i < p->n_params; i++) {
         br_parallel_param *q = &p->params[i];
-        q->unsynced = false;
         if (!q->has_gradient || p->scatter)
             continue;
         br_bump_version(q->view);
@@ -237,7 +256,7 @@ static void follow_arrival(br_data_parallel *p)
 {
     br_scope *scope = br_no_grad_begin();
     for (int i = p->n_params - 1; i >= 0; i--) /* those that the pass did not reach */
-        if (!p->params[i].noted)
+        if (p->params[i].arrival < 0)
             p->order[p->n_arrived++] = i;
     br_tensor *orders = br_zeros(BR_SHAPE(p->n_params, 2), BR_I64);
     int64_t *order = orders ? br_data_i64(orders) : NULL;
@@ -261,20 +280,19 @@ static void end_pass(void *context)
     br_scope *scope = br_no_grad_begin();
     for (int i = 0; i < p->n_params; i++) {
         br_parallel_param *q = &p->params[i];
-        if (!q->unsynced || q->arrived || !br_grad_of(q->param) || br_failed())
+        if (q->state != BR_PARAM_UNSYNCED || !br_grad_of(q->param) || br_failed())
             continue;
         /* Passes without reduction reached it, this one did not. */
-        if (q->bucket->launched || (!q->bucket->prepared && !prepare(q->bucket)))
-            continue;
-        copy_in(q, br_grad_of(q->param));
-        br__early_complete(q->bucket->early, br_grad_of(q->param));
-        br_set_grad(q->param, NULL);
+        if (q->bucket->state != BR_BUCKET_IDLE || prepare(q->bucket))
+            complete(q);
     }
-    launch(p, true);
+    start_rest(p);
     br__early_start(p);
-    bool ok = wait_for_buckets(p);
+    const bool ok = wait_for_buckets(p) && !br_failed();
     p->in_pass = false;
-    if (ok && !br_failed())
+    for (int i = 0; i < p->n_params; i++)
+        br__param_moves(&p->params[i], ok ? BR_PARAM_PASS_ENDS : BR_PARAM_FAILS);
+    if (ok)
         hand_out(p);
     if (ok && !p->in_arrival_order && !p->fixed && !br_failed())
         follow_arrival(p);
@@ -460,10 +478,9 @@ static bool follow_pass(br_data_parallel *p)
         memset(b->bits, 0, sizeof b->bits);
         b->flags = BR_JOINED;
         b->error[0] = '\0';
-        if (br_failed())
-            snprintf(b->error, sizeof b->error, "%s", br_error_message());
-        br__dist_start(&b->job);
-        if (!br__dist_wait(&b->job) || b->all_joined)
+        start(b, BR_BUCKET_JOINS);
+        const bool ok = b->state == BR_BUCKET_SENT && br__dist_wait(&b->job);
+        if (!br__bucket_moves(b, BR_BUCKET_ENDS) || !ok || b->all_joined)
             return false;
     }
     br__early_start(p);

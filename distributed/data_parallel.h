@@ -3,6 +3,7 @@
 #define BR_DATA_PARALLEL_H
 
 #include "distributed/distributed_internal.h"
+#include "distributed/states.h"
 
 #include <xxhash.h>
 
@@ -14,18 +15,17 @@ typedef struct br_parallel_param {
     br_tensor *param; /* owned */
     const char *name; /* of the list of parameters */
     br_tensor *view;  /* its gradient in the bucket's memory, owned; NULL with `scatter` */
+    br_param_state state;
     struct br_bucket *bucket;
     int place;             /* index among the bucket's parameters */
+    int64_t arrival;       /* this pass: its place in the order of arrival, or -1 */
     int64_t offset, numel; /* in elements */
     uint64_t hook, accumulated_hook, partial_hook;
     int next_bucket;   /* while buckets are made: the number of its bucket */
     bool has_partial;  /* the first pass knew the greater part of its gradient early */
-    bool noted;        /* this pass: it is in the order of arrival */
     bool whole;        /* belongs to one rank's part as a whole */
     bool has_gradient; /* set by the bucket's job: there is one after the pass. With `scatter`, the
                           bucket's `part` holds it. */
-    bool unsynced;     /* its gradient includes passes that were not reduced */
-    bool arrived;      /* this pass: its gradient was copied into the bucket */
 } br_parallel_param;
 
 /* A gradient that is sent before it is complete (distributed/early.c). */
@@ -34,7 +34,6 @@ typedef struct br_early {
     struct br_bucket *bucket;
     int64_t rows, width;   /* sizes of the gradient: rows of `width` elements */
     XXH128_hash_t *hashes; /* of the rows as this rank has sent them */
-    bool sent;             /* this pass: the bucket got this rank's partial gradient */
     bool sent_by_any;      /* set by the bucket's job: a rank's bucket did */
     int64_t replaced;      /* set by the job: number of rows that it corrected */
     br_tensor *gradient;   /* this rank's complete gradient, contiguous, owned; NULL: none came */
@@ -47,6 +46,7 @@ typedef struct br_early {
 typedef struct br_bucket {
     br_dist_job job;
     struct br_data_parallel *owner;
+    br_bucket_state state;
     int number, n_params, waiting; /* waiting: parameters whose gradients have not arrived */
     br_parallel_param **params;
     br_dtype dtype;
@@ -61,7 +61,6 @@ typedef struct br_bucket {
     char *send;          /* what this rank contributes: `data` or the data of `copy` */
     bool alone;          /* its only parameter may be sent early */
     br_early *early;     /* if `alone`, owned; otherwise NULL */
-    bool prepared, launched;
     uint8_t bits[BR_DIST_MAX_BITS / 8]; /* by parameter: arrived; then: `memory` holds a gradient */
     char error[BR_DIST_TEXT];           /* this rank's error, or "" */
     uint64_t flags;
@@ -81,10 +80,10 @@ struct br_data_parallel {
     bool scatter;                     /* each rank keeps the gradients of its parts only */
     bool fixed;                       /* the buckets and their parts do not change any more */
     struct br_sharded_optim *sharded; /* list of the optimizers */
-    int launched;   /* buckets launched in this pass; they are launched in their order */
-    int n_arrived;  /* in this pass */
-    int64_t *order; /* numbers of the parameters in the order of arrival */
-    int active;     /* a rank that had data in the last pass */
+    int started;                      /* buckets whose jobs this pass has started, in their order */
+    int n_arrived;                    /* in this pass */
+    int64_t *order;                   /* numbers of the parameters in the order of arrival */
+    int active;                       /* a rank that had data in the last pass */
     uint64_t buffer_hook;
 };
 
@@ -115,10 +114,9 @@ char *br__bucket_sum(const br_bucket *b, int i, char *sum, char *received, int64
 br_early *br__early_new(br_bucket *b);
 void br__early_free(br_early *early);
 /* This rank's partial gradient is in the bucket and will be sent. */
-void br__early_sent(br_early *early);
-/* Returns true if this rank has sent the partial gradient, and the complete one has not come. */
-bool br__early_waits(const br_early *early);
-/* Keeps this rank's complete gradient and finds the rows that were sent with other values. */
+void br__early_sends(br_early *early);
+/* Keeps this rank's complete gradient and, if a part of it was sent early, finds the rows that were
+ * sent with other values. */
 void br__early_complete(br_early *early, br_tensor *grad);
 /* Starts the corrections of all buckets that may have been sent early, after all buckets. */
 void br__early_start(br_data_parallel *p);

@@ -57,19 +57,13 @@ static XXH128_hash_t hash_row(const br_early *e, const char *data, int64_t row)
     return XXH3_128bits(data + (size_t)row * row_size(e), row_size(e));
 }
 
-void br__early_sent(br_early *e)
+void br__early_sends(br_early *e)
 {
     const br_bucket *b = e->bucket;
     const char *data = b->send;
     for (int64_t i = 0; data && i < e->rows; i++)
         e->hashes[i] = hash_row(e, data, i);
-    e->sent = true;
     e->bucket->flags |= BR_PARTIAL;
-}
-
-bool br__early_waits(const br_early *e)
-{
-    return e && e->sent && !e->gradient;
 }
 
 /* Returns this rank's set of changed rows. */
@@ -85,7 +79,8 @@ void br__early_complete(br_early *e, br_tensor *grad)
     br_scope *scope = br_no_grad_begin();
     e->gradient = br_retain(br_contiguous(br_detach(grad)));
     br_scope_end(scope);
-    const char *data = e->gradient && e->sent ? br_data(e->gradient) : NULL;
+    const bool early = e->bucket->params[0]->state == BR_PARAM_CORRECTED;
+    const char *data = e->gradient && early ? br_data(e->gradient) : NULL;
     uint8_t *changes = own_changes(e);
     memset(changes, 0, e->bytes);
     for (int64_t i = 0; data && i < e->rows; i++)
@@ -116,7 +111,6 @@ bool br__early_wait(br_data_parallel *p)
         ok &= br__dist_wait(&e->job);
         br_release(e->gradient);
         e->gradient = NULL;
-        e->sent = false;
     }
     return ok;
 }
@@ -188,7 +182,7 @@ static void run(br_dist_job *job)
                           .n_bits = 1 };
     bool ok = br__dist_agree(job, g, &note);
     job->in_step = false;
-    if (!arrived || !e->sent)
+    if (!arrived || e->bucket->params[0]->state != BR_PARAM_CORRECTED)
         memset(own_changes(e), 0, e->bytes);
     if (!ok || !br__dist_gather_bytes(job, g, e->changed, e->bytes))
         return;

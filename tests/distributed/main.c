@@ -76,6 +76,8 @@ static const test tests[] = {
     TEST(join),
     TEST(different_modules),
     TEST(training_reaches_the_same_parameters),
+    TEST(every_move_of_a_parameter),
+    TEST(every_move_of_a_bucket),
     TEST(buckets_are_sent_during_backward),
     TEST(profile_shows_the_wait),
     TEST(tied_weights_are_sent_early),

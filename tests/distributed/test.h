@@ -50,6 +50,9 @@ void test_join(void);
 void test_different_modules(void);
 void test_training_reaches_the_same_parameters(void);
 
+void test_every_move_of_a_parameter(void);
+void test_every_move_of_a_bucket(void);
+
 void test_buckets_are_sent_during_backward(void);
 void test_profile_shows_the_wait(void);
 

@@ -169,17 +169,23 @@ void test_sync_can_be_turned_off(void)
     net *own = net_new(1), *alone = net_new(1), *part = net_new(1);
     br_data_parallel *p = parallel_new(own, BR_DIST_SUM, 0.001);
     add_wholes(part);
-    br_data_parallel_set_sync(p, false);
-    pass(own, rank, true);
-    br_data_parallel_set_sync(p, true);
-    pass(own, size + rank, false); /* does not reach `extra`, whose gradient is reduced, too */
-    for (int r = 0; r < size; r++) {
-        pass(part, r, true);
-        pass(part, size + r, false);
-        add_gradients(alone, part);
-        br_zero_grad(br_base(part));
+    for (int step = 0; step < 2; step++) {
+        br_data_parallel_set_sync(p, false);
+        pass(own, rank, true);
+        br_data_parallel_set_sync(p, true);
+        pass(own, size + rank, false); /* does not reach `extra`, whose gradient is reduced, too */
+        for (int r = 0; r < size; r++) {
+            pass(part, r, true);
+            pass(part, size + r, false);
+            add_gradients(alone, part);
+            br_zero_grad(br_base(part));
+        }
+        check_same(own, alone);
+        br_zero_grad(br_base(alone));
+        br_zero_grad(br_base(own));
+        pass(own, rank, true); /* reaches `extra` */
+        br_zero_grad(br_base(own));
     }
-    check_same(own, alone);
     br_data_parallel_free(p);
     br_module_free(own);
     br_module_free(alone);

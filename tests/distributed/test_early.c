@@ -120,7 +120,7 @@ static br_tensor *on_hidden(br_tensor *grad, void *context)
     br_bucket *b = bucket_of_weight(o->parallel);
     (void)grad;
     o->calls++;
-    check(b && (b->prepared && b->launched) == o->early);
+    check(b && (b->state == BR_BUCKET_SENT) == o->early);
     if (o->early && b)
         check(b->number == 0 && br__dist_join(&b->job));
     return NULL;

@@ -43,8 +43,8 @@ static br_tensor *on_last_gradient(br_tensor *grad, void *context)
     br_data_parallel *p = o->parallel;
     (void)grad;
     o->calls++;
-    if (check(p->n_buckets == LAYERS && p->launched == LAYERS - 1))
-        for (int k = 0; k < p->launched; k++)
+    if (check(p->n_buckets == LAYERS && p->started == LAYERS - 1))
+        for (int k = 0; k < p->started; k++)
             check(br__dist_join(&p->buckets[k].job));
     return NULL;
 }
