@@ -9,16 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A note as it is sent. Its layout may change only with the library's version. */
-typedef struct br_dist_wire {
-    char op[32], argument_name[32], subject[96], error[BR_DIST_TEXT];
-    int64_t group, step, dtype, ndim, sizes[BR_MAX_DIMS], argument;
-    uint64_t flags;
-    uint8_t bits[BR_DIST_MAX_BITS / 8];
-} br_dist_wire;
-
-const size_t br__dist_wire_size = sizeof(br_dist_wire);
-
 static void put(char *to, size_t size, const char *text)
 {
     snprintf(to, size, "%s", text ? text : "");

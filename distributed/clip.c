@@ -44,7 +44,7 @@ static bool find_norms(const br_bucket *b, double norm_type, double *norms)
     br_scope *scope = br_no_grad_begin();
     br_tensor *all = NULL;
     if (!br_failed() && g->rank == c.destination)
-        all = br_empty(BR_SHAPE(b->n), b->dtype);
+        all = br__new_on_host(op, BR_SHAPE(b->n), b->dtype);
     c.data = all ? br_data(all) : NULL;
     c.note = (br_dist_note){ .op = op,
                              .argument = b->number,
@@ -78,7 +78,7 @@ static double total_norm(const br_data_parallel *p, br_tensor *norms, double nor
 static double clip_parts(br_data_parallel *p, double max_norm, double norm_type,
                          bool error_if_nonfinite)
 {
-    br_tensor *norms = br_zeros(BR_SHAPE(p->n_params), BR_F64);
+    br_tensor *norms = br__zeros_on_host(op, BR_SHAPE(p->n_params), BR_F64);
     double *values = norms ? br_data_f64(norms) : NULL;
     for (int k = 0; k < p->n_buckets; k++)
         if (has_any(&p->buckets[k]) && !find_norms(&p->buckets[k], norm_type, values))

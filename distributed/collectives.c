@@ -93,13 +93,6 @@ static void check_writable(collective *c, br_tensor *t)
         refuse(c);
 }
 
-bool br__dist_written(const char *op, br_tensor *t, br_tensor *copy)
-{
-    if (br_data(copy) != br_data(t))
-        br_copy_(t, copy);
-    return !br_failed() && br_before_in_place(op, t, 0, NULL); /* gives t a new version */
-}
-
 /* ---- Barrier and broadcast ------------------------------------------------------------------- */
 
 bool br_dist_barrier(br_dist_group *group)
@@ -254,7 +247,7 @@ static br_tensor *new_result(collective *c, const br_tensor *t, int64_t first, i
         sizes[ndim++] = first;
     for (int d = from; d < br_ndim(t); d++)
         sizes[ndim++] = br_size(t, d);
-    br_tensor *y = br_empty(ndim, sizes, c->dtype);
+    br_tensor *y = br__new_on_host(c->note.op, ndim, sizes, c->dtype);
     if (!y)
         refuse(c);
     c->result = y ? br_data(y) : NULL;

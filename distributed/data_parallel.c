@@ -6,7 +6,7 @@
  * copies the pass's gradient into its bucket. A bucket is sent when its last gradient has arrived
  * and all buckets before it were sent: so all ranks send them in the same order. When the pass
  * ends, the remaining buckets are sent, whose missing gradients the pass did not reach. */
-#include "distributed/data_parallel.h"
+#include "distributed/sharded.h"
 
 #include <brasa/autograd.h>
 #include <brasa/ops.h>
@@ -258,7 +258,7 @@ static void follow_arrival(br_data_parallel *p)
     for (int i = p->n_params - 1; i >= 0; i--) /* those that the pass did not reach */
         if (p->params[i].arrival < 0)
             p->order[p->n_arrived++] = i;
-    br_tensor *orders = br_zeros(BR_SHAPE(p->n_params, 2), BR_I64);
+    br_tensor *orders = br__zeros_on_host(op, BR_SHAPE(p->n_params, 2), BR_I64);
     int64_t *order = orders ? br_data_i64(orders) : NULL;
     for (int i = 0; order && i < p->n_params; i++) {
         order[2 * i] = p->order[i];
@@ -322,7 +322,8 @@ static bool same_on_all_ranks(const br_data_parallel *p)
     const int64_t counts[] = { p->list ? p->list->count : 0, p->buffers ? p->buffers->count : 0,
                                p->scatter };
     br_scope *scope = br_no_grad_begin();
-    br_tensor *all = br_dist_all_gather(br_from_i64(BR_SHAPE(3), counts), p->group);
+    br_tensor *given = br_to_device(br_from_i64(BR_SHAPE(3), counts), (br_device){ BR_CPU, 0 });
+    br_tensor *all = br_dist_all_gather(given, p->group);
     for (int64_t r = 1; all && r < br_size(all, 0) && !br_failed(); r++) {
         const int64_t *own = br_data_i64(all) + 3 * r, *first = br_data_i64(all);
         int k = own[0] != first[0] ? 0 : 1;
@@ -433,11 +434,22 @@ br_data_parallel *br_data_parallel_new(br_module *module, const br_data_parallel
     return NULL;
 }
 
+/* The optimizers of a module that is freed know that there is no module any more. */
+static void leave_optimizers(br_data_parallel *p)
+{
+    for (br_sharded_optim *s = p->sharded, *next; s; s = next) {
+        next = s->next;
+        s->next = NULL;
+        s->parallel = NULL;
+    }
+    p->sharded = NULL;
+}
+
 void br_data_parallel_free(br_data_parallel *p)
 {
     if (!BR_END("data_parallel_free", p))
         return;
-    br__sharded_forget(p);
+    leave_optimizers(p);
     for (int i = 0; i < p->n_params; i++) {
         br_remove_hook(p->params[i].param, p->params[i].hook);
         br_remove_hook(p->params[i].param, p->params[i].accumulated_hook);

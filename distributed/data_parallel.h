@@ -139,7 +139,5 @@ bool br__parallel_has_gradient(const br_parallel_param *q);
 /* Returns this rank's slice of the parameter's gradient, or NULL, without an error, if there is
  * none. */
 br_tensor *br__parallel_gradient(const br_parallel_param *q, int64_t from, int64_t count);
-/* The data-parallel module is freed (distributed/sharded_optim.c). */
-void br__sharded_forget(br_data_parallel *p);
 
 #endif

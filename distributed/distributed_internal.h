@@ -1,13 +1,15 @@
 /* distributed/distributed_internal.h - groups, the progress thread, the exchange of messages, and
  * the agreement that begins every collective.
  *
- * This folder uses only Brasa's public headers, like a program's own code, the registry of handles,
- * and the checks of in-place changes. After the start, the functions of the transport are called by
- * one thread at a time: the progress thread, or, without one, the caller. */
+ * This folder uses Brasa's public headers, like a program's own code, the registry of handles, the
+ * checks of in-place changes, and the host as a device: for its memory and for sums. After the
+ * start, the functions of the transport are called by one thread at a time: the progress thread,
+ * or, without one, the caller. */
 #ifndef BR_DISTRIBUTED_INTERNAL_H
 #define BR_DISTRIBUTED_INTERNAL_H
 
 #include "tensor/debug.h"
+#include "tensor/device.h"
 
 #include <brasa/distributed.h>
 #include <limits.h>
@@ -57,8 +59,9 @@ bool br__dist_join(br_dist_job *job);
 bool br__dist_start_thread(void);
 void br__dist_stop_thread(void);
 
-/* Returns the seconds of a monotonic clock. */
+/* Return the time of a monotonic clock. */
 double br__dist_seconds(void);
+int64_t br__dist_nanoseconds(void);
 
 /* ---- For jobs -------------------------------------------------------------------------------- */
 
@@ -125,8 +128,13 @@ enum { BR_DIST_MAX_BITS = 1024 };
 /* Exchanges notes with all ranks of the group. Returns false and sets the job's error on every
  * rank if the notes do not agree or if one of them has an error. */
 bool br__dist_agree(br_dist_job *job, const br_dist_group *g, const br_dist_note *note);
-/* The size of a note as it is sent. */
-extern const size_t br__dist_wire_size;
+/* A note as it is sent. Its layout may change only with the library's version. */
+typedef struct br_dist_wire {
+    char op[32], argument_name[32], subject[96], error[BR_DIST_TEXT];
+    int64_t group, step, dtype, ndim, sizes[BR_MAX_DIMS], argument;
+    uint64_t flags;
+    uint8_t bits[BR_DIST_MAX_BITS / 8];
+} br_dist_wire;
 /* Return the flags and the bits that a rank sent with the last agreement. */
 uint64_t br__dist_flags(const br_dist_group *g, int rank);
 bool br__dist_bit(const br_dist_group *g, int rank, int i);

@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,33 +32,7 @@ static bool running, ending;
 static atomic_int waiting_threads, awaited_rank;
 static _Atomic(const char *) waiting_op; /* NULL: nothing */
 
-/* ---- Errors ---------------------------------------------------------------------------------- */
-
-bool br__dist_job_fail(br_dist_job *job, const char *format, ...)
-{
-    if (job->failed)
-        return false;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(job->error, sizeof job->error, format, args);
-    va_end(args);
-    job->failed = true;
-    return false;
-}
-
 /* ---- Waiting --------------------------------------------------------------------------------- */
-
-static int64_t nanoseconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-double br__dist_seconds(void)
-{
-    return 1e-9 * (double)nanoseconds();
-}
 
 /* Returns true and sets the job's error if a rank is lost. */
 static bool is_lost(br_dist_job *job)
@@ -229,7 +202,7 @@ bool br__dist_gather_bytes(br_dist_job *job, const br_dist_group *g, void *all, 
 /* Runs a job, unless an earlier one failed: the ranks may have stopped at different places then. */
 static void run(br_dist_job *job)
 {
-    job->begun = nanoseconds();
+    job->begun = br__dist_nanoseconds();
     if (br__dist.broken)
         br__dist_job_fail(job, "an earlier communication failed: %s", br__dist.reason);
     else if (!is_lost(job))
@@ -238,7 +211,7 @@ static void run(br_dist_job *job)
         br__dist.broken = true;
         memcpy(br__dist.reason, job->error, sizeof br__dist.reason);
     }
-    job->ended = nanoseconds();
+    job->ended = br__dist_nanoseconds();
 }
 
 static void *work(void *unused)

@@ -54,7 +54,7 @@ static bool fill(br_data_parallel *p, br_bucket *b)
     br_scope *scope = br_no_grad_begin();
     b->owner = p;
     if (!p->scatter)
-        b->memory = br_retain(br_zeros(BR_SHAPE(b->n), b->dtype));
+        b->memory = br_retain(br__zeros_on_host("data_parallel", BR_SHAPE(b->n), b->dtype));
     b->params = br__dist_malloc((size_t)b->n_params * sizeof(br_parallel_param *));
     b->parts = br__dist_malloc((size_t)br_dist_size(p->group) * sizeof *b->parts);
     br_scope_end(scope);

@@ -82,7 +82,8 @@ bool br__bucket_make_part(br_bucket *b)
         return !br_failed();
     br_dist_part own = b->parts[br_dist_rank(b->owner->group)];
     br_scope *scope = br_no_grad_begin();
-    b->part = br_retain(br_zeros(BR_SHAPE(own.end - own.begin), b->dtype));
+    b->part =
+        br_retain(br__zeros_on_host("data_parallel", BR_SHAPE(own.end - own.begin), b->dtype));
     b->own = b->part ? br_data(b->part) : NULL;
     br_scope_end(scope);
     return !br_failed();

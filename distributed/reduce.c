@@ -5,9 +5,11 @@
  * numbers of ranks. Here every rank owns a part of the elements. It receives that part from all
  * ranks, adds in the order of the ranks, and gives the result to all. Each rank sends and receives
  * 2 (N - 1) / N times the data, which is the least that any algorithm needs. */
+#include "backends/backend.h"
 #include "distributed/distributed_internal.h"
+#include "tensor/host.h"
+#include "tensor/parallel.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,85 +17,50 @@ enum { LINE = 64 }; /* bytes of a cache line */
 
 /* ---- Elements -------------------------------------------------------------------------------- */
 
-/* Defines the sum, the extrema and the quotient of arrays of a floating-point type. */
-#define DEFINE_FLOATING(type, suffix)                                                     \
-    static void add_##suffix(type *restrict to, const type *restrict from, int64_t n)     \
-    {                                                                                     \
-        for (int64_t i = 0; i < n; i++)                                                   \
-            to[i] += from[i];                                                             \
-    }                                                                                     \
-    static void max_##suffix(type *restrict to, const type *restrict from, int64_t n)     \
-    {                                                                                     \
-        for (int64_t i = 0; i < n; i++)                                                   \
-            to[i] = from[i] > to[i] || isnan(from[i]) ? from[i] : to[i];                  \
-    }                                                                                     \
-    static void min_##suffix(type *restrict to, const type *restrict from, int64_t n)     \
-    {                                                                                     \
-        for (int64_t i = 0; i < n; i++)                                                   \
-            to[i] = from[i] < to[i] || isnan(from[i]) ? from[i] : to[i];                  \
-    }                                                                                     \
-    static void combine_##suffix(br_dist_reduction reduction, void *to, const void *from, \
-                                 int64_t n)                                               \
-    {                                                                                     \
-        if (reduction == BR_DIST_MAX)                                                     \
-            max_##suffix(to, from, n);                                                    \
-        else if (reduction == BR_DIST_MIN)                                                \
-            min_##suffix(to, from, n);                                                    \
-        else                                                                              \
-            add_##suffix(to, from, n);                                                    \
-    }                                                                                     \
-    static void divide_##suffix(void *data, int64_t n, double by)                         \
-    {                                                                                     \
-        type *to = data;                                                                  \
-        for (int64_t i = 0; i < n; i++)                                                   \
-            to[i] /= (type)by;                                                            \
-    }
-DEFINE_FLOATING(float, f32)
-DEFINE_FLOATING(double, f64)
-
-static void combine_i64(br_dist_reduction reduction, void *data, const void *other, int64_t n)
+/* Returns a header of n elements in the host's memory. */
+static br_tensor row(br_dtype dtype, void *data, int64_t n)
 {
-    int64_t *to = data;
-    const int64_t *from = other;
-    for (int64_t i = 0; i < n; i++) {
-        if (reduction == BR_DIST_MAX)
-            to[i] = from[i] > to[i] ? from[i] : to[i];
-        else if (reduction == BR_DIST_MIN)
-            to[i] = from[i] < to[i] ? from[i] : to[i];
-        else /* wraps around, as in PyTorch */
-            to[i] = (int64_t)((uint64_t)to[i] + (uint64_t)from[i]);
-    }
+    br_tensor t;
+    br__host_number(&t, dtype, data);
+    t.ndim = 1;
+    t.sizes[0] = t.numel = n;
+    t.strides[0] = 1;
+    return t;
 }
 
-static void combine_bool(br_dist_reduction reduction, void *data, const void *other, int64_t n)
+/* Computes to = kernel(to, from) for n elements. `from` has as many, or one. Works in pieces that
+ * the backend does not share among threads: they belong to the computation. */
+static void apply(br_pointwise kernel, br_dtype dtype, char *to, const void *from, int64_t from_n,
+                  int64_t n)
 {
-    bool *to = data;
-    const bool *from = other;
-    for (int64_t i = 0; i < n; i++)
-        to[i] = reduction == BR_DIST_MIN ? to[i] && from[i] : to[i] || from[i];
+    const int64_t size = (int64_t)br_dtype_size(dtype);
+    for (int64_t at = 0; at < n; at += BR_GRAIN) {
+        const int64_t piece = n - at < BR_GRAIN ? n - at : BR_GRAIN;
+        br_tensor a = row(dtype, to + at * size, piece);
+        br_tensor b = row(dtype, (char *)(uintptr_t)from + (from_n > 1 ? at * size : 0),
+                          from_n > 1 ? piece : from_n);
+        br__cpu_backend.pointwise(kernel, 3, (const br_tensor *[]){ &a, &a, &b }, NULL);
+    }
 }
-
-/* By dtype. Integers and bool have no mean. */
-static const struct {
-    void (*combine)(br_dist_reduction reduction, void *to, const void *from, int64_t n);
-    void (*divide)(void *to, int64_t n, double by);
-} reductions[] = {
-    [BR_F32] = { combine_f32, divide_f32 },
-    [BR_F64] = { combine_f64, divide_f64 },
-    [BR_I64] = { combine_i64, NULL },
-    [BR_BOOL] = { combine_bool, NULL },
-};
 
 void br__dist_combine(br_dtype dtype, br_dist_reduction reduction, void *to, const void *from,
                       int64_t n)
 {
-    reductions[dtype].combine(reduction, to, from, n);
+    br_pointwise kernel = reduction == BR_DIST_MAX   ? BR_POINTWISE(maximum)
+                          : reduction == BR_DIST_MIN ? BR_POINTWISE(minimum)
+                                                     : BR_POINTWISE(add);
+    if (dtype == BR_BOOL && kernel == BR_POINTWISE(add)) /* true if any is */
+        kernel = BR_POINTWISE(maximum);
+    apply(kernel, dtype, to, from, n, n);
 }
 
 void br__dist_divide(br_dtype dtype, void *to, int64_t n, double by)
 {
-    if (reductions[dtype].divide)
-        reductions[dtype].divide(to, n, by);
+    double element;
+    if (!br__is_floating(dtype)) /* integers and bool have no mean */
+        return;
+    br__put(dtype, &element, by);
+    apply(BR_POINTWISE(div), dtype, to, &element, 1, n);
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */

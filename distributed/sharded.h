@@ -25,10 +25,16 @@ struct br_sharded_optim {
     br_shard_param *params;
 };
 
+/* Returns true if there is one rank: then the optimizer has no slices. */
+static inline bool br__sharded_is_alone(const br_sharded_optim *s)
+{
+    return br_dist_size(s->parallel->group) == 1;
+}
 /* Checks the arguments of a function and creates this rank's slices. Errors are left pending, so
  * that the caller tells the other ranks of them. Returns false, when there is nobody to tell, if
  * `optim` is NULL or its module was freed. */
 bool br__sharded_begin(const char *op, br_sharded_optim *optim);
+void br__sharded_drop_slices(br_sharded_optim *s);
 /* Returns an optimizer of the slices without state. */
 br_optim *br__sharded_make_local(const br_sharded_optim *s);
 /* Returns true if the list has a state of one of the parameters. */

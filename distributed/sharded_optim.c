@@ -9,107 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Agreements ------------------------------------------------------------------------------ */
-
-br_dist_note br__sharded_note(const char *op, const br_sharded_optim *s)
-{
-    return (br_dist_note){ .op = op,
-                           .argument = s->n_params,
-                           .argument_name = "the number of parameters",
-                           .subject = s->kind ? s->kind->name : NULL,
-                           .error = br_failed() ? br_error_message() : NULL };
-}
-
-typedef struct agreement {
-    br_dist_job job;
-    const br_dist_group *g;
-    br_dist_note note;
-} agreement;
-
-static void run_agreement(br_dist_job *job)
-{
-    const agreement *a = (agreement *)job;
-    br__dist_agree(job, a->g, &a->note);
-}
-
-bool br__sharded_agree(const char *op, const br_sharded_optim *s, int64_t n_states)
-{
-    agreement a = { .job.run = run_agreement,
-                    .g = br__dist_group(s->parallel->group),
-                    .note = br__sharded_note(op, s) };
-    a.note.argument = n_states;
-    a.note.argument_name = "the number of states";
-    br__dist_start(&a.job);
-    return br__dist_wait(&a.job) && !br_failed();
-}
-
-/* ---- Slices ---------------------------------------------------------------------------------- */
-
-static bool is_alone(const br_sharded_optim *s)
-{
-    return br_dist_size(s->parallel->group) == 1;
-}
-
-br_optim *br__sharded_make_local(const br_sharded_optim *s)
-{
-    br_optim *local = br_optim_new(s->kind, NULL, br_optim_group_options(s->optim, -1));
-    for (int k = 0; local && k < br_optim_num_groups(s->optim) && !br_failed(); k++) {
-        br_named_list *list = br_named_list_new();
-        for (int i = 0; i < s->n_params; i++)
-            if (s->params[i].slice && s->params[i].group == k)
-                br_named_list_add(list, s->params[i].name, s->params[i].slice);
-        br_optim_add_group(local, list, br_optim_group_options(s->optim, k));
-        br_named_list_free(list);
-    }
-    if (!br_failed())
-        return local;
-    br_optim_free(local);
-    return NULL;
-}
-
-static void drop_slices(br_sharded_optim *s)
-{
-    for (int i = 0; i < s->n_params; i++) {
-        br_release(s->params[i].slice);
-        s->params[i].slice = NULL;
-    }
-}
-
-/* Creates this rank's slices. From then on, the buckets must not change. */
-static bool make_slices(br_sharded_optim *s)
-{
-    if (s->local || is_alone(s))
-        return true;
-    s->parallel->fixed = true;
-    br_scope *scope = br_no_grad_begin();
-    for (int i = 0; i < s->n_params && !br_failed(); i++) {
-        br_shard_param *p = &s->params[i];
-        if (br__parallel_slice(p->q, br_dist_rank(s->parallel->group), &p->from, &p->count))
-            p->slice = br_retain(br__parallel_slice_of(p->q->param, p->from, p->count));
-    }
-    br_scope_end(scope);
-    s->local = br_failed() ? NULL : br__sharded_make_local(s);
-    if (!s->local)
-        drop_slices(s);
-    return s->local != NULL;
-}
-
-bool br__sharded_begin(const char *op, br_sharded_optim *optim)
-{
-    if (!optim)
-        br_require(op, "optim", optim);
-    if (!BR_LIVE(op, optim))
-        return false;
-    if (!br_failed() && !optim->parallel)
-        br_raise(BR_ERROR_STATE,
-                 "%s: the data-parallel module was freed before its sharded optimizer", op);
-    if (!optim->parallel)
-        return false;
-    if (!br_failed())
-        make_slices(optim);
-    return true;
-}
-
 /* ---- Construction ---------------------------------------------------------------------------- */
 
 static const char op_new[] = "sharded_optim_new";
@@ -156,7 +55,7 @@ static bool add(br_sharded_optim *s, const br_named_tensor *item, int group)
         br_raise(BR_ERROR_ARGUMENT, "%s: %s is already in a sharded optimizer", op_new, item->name);
     else if (!br_is_contiguous(q->param))
         br_raise(BR_ERROR_SHAPE, "%s: %s is not contiguous", op_new, item->name);
-    else if (!s->kind->elementwise && p->fixed && !is_alone(s) && is_cut(q))
+    else if (!s->kind->elementwise && p->fixed && !br__sharded_is_alone(s) && is_cut(q))
         br_raise(BR_ERROR_STATE,
                  "%s: %s needs whole parameters, but %s is already split among the ranks: create "
                  "all sharded optimizers before the first step and, with scatter, before the first "
@@ -223,7 +122,7 @@ br_sharded_optim *br_sharded_optim_new(br_data_parallel *parallel, br_optim *opt
     s->parallel = parallel;
     s->optim = optim;
     build(s);
-    if ((is_alone(s) || take_state(s)) && !br_failed())
+    if ((br__sharded_is_alone(s) || take_state(s)) && !br_failed())
         return s;
     br_sharded_optim_free(s);
     return NULL;
@@ -241,20 +140,10 @@ void br_sharded_optim_free(br_sharded_optim *s)
             *place = s->next;
     }
     br_optim_free(s->local);
-    drop_slices(s);
+    br__sharded_drop_slices(s);
     br_named_list_free(s->names);
     free(s->params);
     BR_FREE(s);
-}
-
-void br__sharded_forget(br_data_parallel *p)
-{
-    for (br_sharded_optim *s = p->sharded, *next; s; s = next) {
-        next = s->next;
-        s->next = NULL;
-        s->parallel = NULL;
-    }
-    p->sharded = NULL;
 }
 
 /* ---- The step -------------------------------------------------------------------------------- */
@@ -440,7 +329,7 @@ bool br_sharded_optim_step(br_sharded_optim *s)
 {
     if (!br__sharded_begin(op_step, s))
         return false;
-    if (is_alone(s))
+    if (br__sharded_is_alone(s))
         return br_optim_step(s->optim);
     br_scope *scope = br_no_grad_begin();
     bool ok = step(s);

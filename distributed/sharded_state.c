@@ -182,9 +182,10 @@ static void add_whole(gathering *c, int64_t k, br_named_list *list)
                  op_gather, name_of(c, k), c->s->kind->name);
         return;
     }
-    br_tensor *t = cut && like
-                       ? br_empty(br_ndim(q->param), br_sizes(q->param), (br_dtype)first->dtype)
-                       : br_empty((int)first->ndim, first->sizes, (br_dtype)first->dtype);
+    br_tensor *t = cut && like ? br__new_on_host(op_gather, br_ndim(q->param), br_sizes(q->param),
+                                                 (br_dtype)first->dtype)
+                               : br__new_on_host(op_gather, (int)first->ndim, first->sizes,
+                                                 (br_dtype)first->dtype);
     if (t && br_named_list_add(list, name_of(c, k), t))
         c->full[k] = t;
 }

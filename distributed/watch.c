@@ -263,11 +263,19 @@ void br_dist_set_step(int64_t step)
 
 /* ---- Start and end --------------------------------------------------------------------------- */
 
-/* Starts the thread. Rank 0 has a listening socket and no connections yet; the others have one
- * connection. The calling thread's signals are blocked, and so are the thread's. */
-static bool start_thread(const br_dist_group *g, int fd, char *error)
+void br__dist_watch_reset(void)
+{
+    watch.invitation.limit = 0;
+    atomic_store(&is_lost, false);
+    atomic_store(&is_dead, false);
+    atomic_store(&own_step, 0);
+}
+
+bool br__dist_watch_start(const br_dist_group *g, const br_dist_invitation *invitation, int fd,
+                          char *error)
 {
     const int n = g->rank == 0 ? g->size - 1 : 1;
+    watch.invitation = *invitation;
     watch.connections = calloc((size_t)n, sizeof *watch.connections);
     watch.polls = calloc((size_t)n + 2, sizeof *watch.polls);
     watch.wake = eventfd(0, EFD_CLOEXEC);
@@ -287,66 +295,6 @@ static bool start_thread(const br_dist_group *g, int fd, char *error)
     else
         watch.running = true;
     return watch.running;
-}
-
-/* Rank 0 listens; the others connect. */
-static void join_watch(const br_dist_group *g, bool one_machine, char *error)
-{
-    br_dist_invitation *invitation = &watch.invitation;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* they would interrupt connect() */
-    int fd = g->rank == 0 ? br__dist_watch_listen(invitation, one_machine, error)
-                          : br__dist_watch_connect(invitation, g->rank, error);
-    if (fd >= 0 && !start_thread(g, fd, error))
-        invitation->port = 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-/* Ends the watch on all ranks if one of them has an error. */
-static bool share_errors(br_dist_job *job, const br_dist_group *g, const char *own)
-{
-    char(*errors)[BR_COMM_TEXT] = calloc((size_t)g->size, sizeof *errors);
-    if (!errors)
-        return br__dist_job_fail(job, "dist_init: cannot allocate memory for %d ranks", g->size);
-    memcpy(errors[g->rank], own, sizeof *errors);
-    bool ok = br__dist_gather_bytes(job, g, errors, sizeof *errors);
-    int first = 0;
-    while (ok && first < g->size && !*errors[first])
-        first++;
-    if (ok && first < g->size) {
-        br__dist_watch_end(NULL);
-        if (g->rank == 0)
-            br_raise(BR_WARNING,
-                     "dist_init: a rank that dies may be noticed late, because rank %d cannot "
-                     "connect to rank 0: %s",
-                     first, errors[first]);
-    }
-    free(errors);
-    return ok;
-}
-
-bool br__dist_watch_begin(br_dist_job *job, double limit, bool one_machine)
-{
-    const br_dist_group *g = &br__dist.all;
-    br_dist_invitation *invitation = &watch.invitation;
-    char error[BR_COMM_TEXT] = "";
-    *invitation = (br_dist_invitation){ .limit = limit };
-    atomic_store(&is_lost, false);
-    atomic_store(&is_dead, false);
-    atomic_store(&own_step, 0);
-    if (g->size == 1)
-        return true;
-    if (g->rank == 0 && limit > 0)
-        join_watch(g, one_machine, error);
-    /* Rank 0's thread reads the invitation, and rank 0 receives nothing here. */
-    if (!br__dist_broadcast_bytes(job, g, (char *)invitation, sizeof *invitation, 0))
-        return false;
-    if (invitation->limit == 0)
-        return true;
-    if (g->rank > 0 && invitation->port != 0)
-        join_watch(g, one_machine, error);
-    return share_errors(job, g, error);
 }
 
 void br__dist_watch_end(const char *error)

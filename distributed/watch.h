@@ -12,11 +12,6 @@
 
 #include <netinet/in.h>
 
-/* Connects this rank with the watch of rank 0. `limit` is the number of seconds without a sign of
- * life after which a rank counts as stopped; rank 0's is used, and 0 means no watch. `one_machine`:
- * all ranks run on this machine. Without a connection the watch is off on all ranks, and rank 0
- * raises a warning. Returns false and sets the job's error if the transport fails. */
-bool br__dist_watch_begin(br_dist_job *job, double limit, bool one_machine);
 /* Ends the watch. The other ranks do not take this for a death; with `error`, they learn that it
  * failed. */
 void br__dist_watch_end(const char *error);
@@ -63,5 +58,20 @@ int br__dist_watch_listen(br_dist_invitation *invitation, bool one_machine, char
 int br__dist_watch_connect(const br_dist_invitation *invitation, int rank, char *error);
 /* Accepts the connection of a rank, and stores its number. */
 int br__dist_watch_accept(int listener, const br_dist_invitation *invitation, int *rank);
+
+/* ---- The start (distributed/watch_begin.c) --------------------------------------------------- */
+
+/* Connects this rank with the watch of rank 0. `limit` is the number of seconds without a sign of
+ * life after which a rank counts as stopped; rank 0's is used, and 0 means no watch. `one_machine`:
+ * all ranks run on this machine. Without a connection the watch is off on all ranks, and rank 0
+ * raises a warning. Returns false and sets the job's error if the transport fails. */
+bool br__dist_watch_begin(br_dist_job *job, double limit, bool one_machine);
+/* Forgets an earlier watch: no rank is lost. */
+void br__dist_watch_reset(void);
+/* Starts the thread. Rank 0 passes a listening socket and has no connections yet; the others pass
+ * their connection. The calling thread's signals are blocked, and so are the thread's. Returns
+ * false and writes a text of BR_COMM_TEXT bytes on failure. */
+bool br__dist_watch_start(const br_dist_group *g, const br_dist_invitation *invitation, int fd,
+                          char *error);
 
 #endif
