@@ -1,7 +1,6 @@
 /* train/ranks.c - a run by several processes: sums over the ranks, and what rank 0 does alone. */
 #include "train/ranks.h"
-#include "backends/cpu/gemm/gemm_precision.h"
-#include "backends/cpu/kernels.h"
+#include "backends/matmul_precision.h"
 #include "distributed/watch.h"
 
 #include <string.h>
@@ -94,8 +93,7 @@ bool ranks_agree(const ranks *r, const char *what, uint64_t value)
 
 bool ranks_round_alike(const ranks *r)
 {
-    const br_gemm_kernels *bf16 = br__gemm_bf16_kernels(br__matmul_precision());
-    const char *cpu = br_get_cpu_capability(), *unit = bf16 ? bf16->unit : "f32";
+    const char *cpu = br_get_cpu_capability(), *unit = br__matmul_unit(br__matmul_precision());
     return ranks_agree(r, "another instruction set", XXH3_64bits(cpu, strlen(cpu))) &&
            ranks_agree(r, "another unit for bf16", XXH3_64bits(unit, strlen(unit)));
 }

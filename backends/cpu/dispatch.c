@@ -1,4 +1,5 @@
 /* backends/cpu/dispatch.c - selects the float kernels for this processor, once. */
+#include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/kernels.h"
 #include "tensor/cpu.h"
 #include "tensor/tensor_internal.h"

@@ -1,4 +1,5 @@
 /* Profiles: tables and traces. */
+#include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/kernels.h"
 #include "tests/support.h"
 

@@ -1,5 +1,6 @@
 /* tests/train/test_ranks.c - `brasa train` with several ranks: each recipe gives the bits of one
  * process with as many batches per step. The ranks are forked processes. */
+#include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/kernels.h"
 #include "tests/cli/program.h"
 #include "tests/distributed/sockets.h"

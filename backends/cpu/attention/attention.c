@@ -10,7 +10,9 @@
  * of the steps. The result is therefore the same whether threads share the pairs of a step or one
  * thread computes the whole head. */
 #include "backends/cpu/attention/attention.h"
-#include "backends/cpu/gemm/gemm_precision.h"
+
+#include "backends/cpu/kernels.h"
+#include "backends/matmul_precision.h"
 #include "tensor/denormal.h"
 #include "tensor/tensor_internal.h"
 

@@ -8,7 +8,8 @@
 #ifndef BR_ATTENTION_H
 #define BR_ATTENTION_H
 
-#include "backends/cpu/kernels.h"
+#include "backends/cpu/attention/attention_kernels.h"
+#include "tensor/dtype.h"
 
 enum { BR_ATTENTION_BATCH_DIMS = 8 };
 

@@ -6,6 +6,7 @@
 #ifndef BR_KERNELS_ATTENTION_OPERANDS_H
 #define BR_KERNELS_ATTENTION_OPERANDS_H
 
+#include "backends/cpu/attention/attention_kernels.h"
 #include "backends/cpu/gemm/gemm_block.h"
 #include "backends/cpu/norm/softmax.h"
 

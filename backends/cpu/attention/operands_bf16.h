@@ -6,6 +6,7 @@
 #ifndef BR_KERNELS_ATTENTION_OPERANDS_H
 #define BR_KERNELS_ATTENTION_OPERANDS_H
 
+#include "backends/cpu/attention/attention_kernels.h"
 #include "backends/cpu/gemm/gemm_pack_bf16.h"
 #include "backends/cpu/gemm/gemm_panel.h"
 #include "backends/cpu/norm/softmax.h"

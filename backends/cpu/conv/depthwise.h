@@ -12,6 +12,7 @@
 #ifndef BR_KERNELS_DEPTHWISE_H
 #define BR_KERNELS_DEPTHWISE_H
 
+#include "backends/cpu/conv/depthwise_kernels.h"
 #include "backends/cpu/gemm/gemm_tile.h"
 
 enum {

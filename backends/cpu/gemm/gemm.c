@@ -5,9 +5,8 @@
  * depend on the number of threads. BLIS does not guarantee this, so its partition depends on the
  * sizes only. */
 #include "backends/cpu/gemm/gemm.h"
-#include "backends/cpu/gemm/gemm_precision.h"
+#include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/gemm/gemm_share.h"
-#include "backends/cpu/kernels.h"
 #include "tensor/denormal.h"
 #include "tensor/tensor_internal.h"
 

@@ -4,7 +4,8 @@
 #ifndef BR_KERNELS_GEMM_OPERANDS_H
 #define BR_KERNELS_GEMM_OPERANDS_H
 
-#include "backends/cpu/gemm/gemm_vector.h"
+#include "backends/cpu/gemm/gemm_kernels.h"
+#include "backends/cpu/vector.h"
 
 /* ---- Prefetching ----------------------------------------------------------------------------- */
 

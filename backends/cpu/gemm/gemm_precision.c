@@ -1,8 +1,6 @@
 /* backends/cpu/gemm/gemm_precision.c - the precision of f32 products:
  * br_set_float32_matmul_precision() and BRASA_FLOAT32_MATMUL_PRECISION. */
-#include "backends/cpu/gemm/gemm_precision.h"
-
-#include "backends/cpu/kernels.h"
+#include "backends/cpu/gemm/gemm_kernels.h"
 #include "tensor/tensor_internal.h"
 
 #include <stdatomic.h>
@@ -69,8 +67,13 @@ const char *br_get_float32_matmul_precision(void)
     return names[br__matmul_precision()];
 }
 
+const char *br__matmul_unit(br_matmul_precision of)
+{
+    const br_gemm_kernels *kernels = br__gemm_bf16_kernels(of);
+    return kernels ? kernels->unit : "f32";
+}
+
 const char *br_get_float32_matmul_unit(void)
 {
-    const br_gemm_kernels *kernels = br__gemm_bf16_kernels(BR_MATMUL_MEDIUM);
-    return kernels ? kernels->unit : "f32";
+    return br__matmul_unit(BR_MATMUL_MEDIUM);
 }

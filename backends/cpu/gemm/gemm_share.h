@@ -7,7 +7,7 @@
 #ifndef BR_GEMM_SHARE_H
 #define BR_GEMM_SHARE_H
 
-#include "backends/cpu/kernels.h"
+#include "backends/cpu/gemm/gemm_kernels.h"
 
 /* Must be initialized to zeros. */
 typedef struct br_gemm_team {

@@ -15,7 +15,8 @@
 #ifndef BR_KERNELS_GEMM_SHUFFLE_H
 #define BR_KERNELS_GEMM_SHUFFLE_H
 
-#include "backends/cpu/gemm/gemm_vector.h"
+#include "backends/cpu/gemm/gemm_kernels.h"
+#include "backends/cpu/vector.h"
 
 /* clang-format off */
 #define FROM_2(s)  (s), (s) + 1

@@ -4,8 +4,8 @@
  * of 0. If the rows of a batch are evenly spaced and the other operand has no batch, the batch is
  * treated as one tall matrix. */
 #include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/gemm/matmul_internal.h"
-#include "backends/cpu/kernels.h"
 #include "backends/cpu/pointwise/for_each.h"
 #include "tensor/denormal.h"
 

@@ -9,6 +9,7 @@
 #ifndef BR_KERNELS_LOSS_H
 #define BR_KERNELS_LOSS_H
 
+#include "backends/cpu/loss/loss_kernels.h"
 #include "backends/cpu/norm/softmax.h"
 
 /* Sums exp(x - max x), with the target's term kept separate. If the prediction is confident, the

@@ -12,6 +12,7 @@
 #ifndef BR_KERNELS_LAYER_NORM_H
 #define BR_KERNELS_LAYER_NORM_H
 
+#include "backends/cpu/norm/norm_kernels.h"
 #include "backends/cpu/norm/softmax.h"
 #include "backends/cpu/reduce/reduce.h"
 

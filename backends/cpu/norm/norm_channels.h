@@ -13,6 +13,7 @@
 #define BR_KERNELS_NORM_CHANNELS_H
 
 #include "backends/cpu/norm/layer_norm.h"
+#include "backends/cpu/norm/norm_kernels.h"
 
 /* ---- Moments --------------------------------------------------------------------------------- */
 

@@ -15,6 +15,7 @@
 #define BR_KERNELS_SOFTMAX_H
 
 #include "backends/cpu/math.h"
+#include "backends/cpu/norm/norm_kernels.h"
 #include "backends/cpu/reduce/reduce.h"
 #include "backends/cpu/shape/transpose.h"
 

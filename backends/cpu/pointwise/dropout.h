@@ -11,6 +11,7 @@
 
 #include "backends/cpu/gemm/gemm_pack.h"
 #include "backends/cpu/math.h"
+#include "backends/cpu/pointwise/dropout_kernels.h"
 
 #include <stdint.h>
 

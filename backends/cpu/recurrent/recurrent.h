@@ -11,8 +11,8 @@
 #ifndef BR_KERNELS_RECURRENT_H
 #define BR_KERNELS_RECURRENT_H
 
-#include "backends/cpu/kernels.h"
 #include "backends/cpu/pointwise/pointwise.h"
+#include "backends/cpu/recurrent/recurrent_kernels.h"
 
 #include <string.h>
 

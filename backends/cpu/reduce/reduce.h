@@ -11,8 +11,8 @@
 #define BR_KERNELS_REDUCE_H
 
 #include "backends/cpu/gemm/gemm_pack.h"
-#include "backends/cpu/kernels.h"
 #include "backends/cpu/pointwise/loops.h"
+#include "backends/cpu/reduce/reduce_kernels.h"
 
 #include <math.h>
 #include <string.h>

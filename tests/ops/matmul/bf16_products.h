@@ -3,7 +3,7 @@
 #ifndef BR_TESTS_BF16_PRODUCTS_H
 #define BR_TESTS_BF16_PRODUCTS_H
 
-#include "backends/cpu/kernels.h"
+#include "backends/cpu/gemm/gemm_kernels.h"
 #include "tests/ops/matmul/bf16_rounding.h"
 #include "tests/support.h"
 

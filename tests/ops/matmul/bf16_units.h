@@ -3,6 +3,7 @@
 #ifndef BR_TESTS_BF16_UNITS_H
 #define BR_TESTS_BF16_UNITS_H
 
+#include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/kernels.h"
 #include "tests/support.h"
 

@@ -2,6 +2,7 @@
  * and sizes that the kernels handle differently. */
 #include "tests/support.h"
 
+#include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/kernels.h"
 
 #include <brasa/brasa.h>

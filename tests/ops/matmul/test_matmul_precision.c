@@ -1,6 +1,7 @@
 /* tests/ops/matmul/test_matmul_precision.c - br_set_float32_matmul_precision(): matrix products and
  * convolutions whose operands are rounded to bf16. The references are f64 products of operands that
  * plain C has rounded. */
+#include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/kernels.h"
 #include "tests/ops/matmul/bf16_rounding.h"
 #include "tests/ops/matmul/bf16_units.h"

@@ -1,17 +1,18 @@
-/* backends/cpu/gemm/gemm_vector.h - vectors of this variant, and loading and storing parts of them;
+/* backends/cpu/vector.h - vectors of this variant, and loading and storing parts of them;
  * part of variant.c.
  *
  * `vec` is a vector of VECTOR elements of the type `real`, as wide as the processor's registers;
  * vec_at is the same at any address. Arithmetic is written with GCC's and clang's operators for
  * vectors. A part of a vector is loaded and stored with a mask (AVX-512), or in pieces of 1, 2, 4,
  * ... elements, so that no memory outside the part is touched. */
-#ifndef BR_KERNELS_GEMM_VECTOR_H
-#define BR_KERNELS_GEMM_VECTOR_H
+#ifndef BR_KERNELS_VECTOR_H
+#define BR_KERNELS_VECTOR_H
 
 #include "backends/cpu/hints.h"
-#include "backends/cpu/kernels.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #if defined(__AVX__)
 #    include <immintrin.h>

@@ -1,9 +1,10 @@
-/* backends/cpu/gemm/gemm_precision.h - the precision of f32 products, a setting of the process. */
-#ifndef BR_GEMM_PRECISION_H
-#define BR_GEMM_PRECISION_H
+/* backends/matmul_precision.h - the precision of products of f32 matrices. */
+#ifndef BR_MATMUL_PRECISION_H
+#define BR_MATMUL_PRECISION_H
 
 #include "tensor/dtype.h"
 
+/* A setting of the process: br_set_float32_matmul_precision(). */
 typedef enum br_matmul_precision {
     BR_MATMUL_HIGHEST,
     BR_MATMUL_HIGH,
@@ -15,5 +16,8 @@ typedef enum br_matmul_precision {
 br_matmul_precision br__matmul_precision(void);
 /* Returns the precision of products of a dtype: the setting for f32, "highest" for others. */
 br_matmul_precision br__matmul_precision_of(br_dtype dtype);
+/* Returns the name of the unit of the processor that computes products of a precision; "f32" if
+ * they have the highest. */
+const char *br__matmul_unit(br_matmul_precision precision);
 
 #endif
