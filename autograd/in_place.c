@@ -137,13 +137,13 @@ bool br__before_change(const char *op, const char *name, br_tensor *t, int n_inp
 
 bool br_before_in_place(const char *op, br_tensor *t, int n_inputs, br_tensor *const *inputs)
 {
-    if (!op || !br__required(op, "a", t)) {
+    if (!op || !br__required(op, "t", t)) {
         br__required("before_in_place", "op", op);
         return false;
     }
     if (n_inputs > 0 && !br__required(op, "inputs", inputs))
         return false;
-    return br__before_change(op, "a", t, n_inputs, inputs);
+    return br__before_change(op, "t", t, n_inputs, inputs);
 }
 
 /* If t is a gradient, ends the history that it got by an in-place change when the scope ends, as
@@ -162,7 +162,7 @@ br_node *br_record_in_place(const br_op *op, br_tensor *t, int n_inputs, br_tens
     if (BR_ANOMALY && !br__anomaly_forward(op, t, n_inputs, inputs))
         return NULL;
     if (br__failed() || br__thread.no_grad || !t || !br__any_requires_grad(n_inputs, inputs) ||
-        !can_follow(op->name, "a", t, n_inputs, inputs))
+        !can_follow(op->name, "t", t, n_inputs, inputs))
         return NULL;
     br_node *node = br__record_as(op, t, n_inputs, inputs, params, params_size);
     return node && propagate_to_views(t) && end_of_gradient(t) ? node : NULL;

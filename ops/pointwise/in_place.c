@@ -1,6 +1,6 @@
 /* ops/pointwise/in_place.c - operations that change their first argument.
  *
- * All checks and copies precede br_before_in_place(), which counts the change; after it only
+ * All checks and copies precede br__before_change(), which counts the change; after it only
  * recording can fail. An operand that overlaps the target is read from a copy. */
 #include "autograd/in_place.h"
 #include "autograd/tape.h"
@@ -40,7 +40,7 @@ static bool change(const char *op, br_pointwise kernel, const br_tensor *b, int 
         return false;
     br_scope *scope = a->storage == b->storage ? br_scope_begin() : NULL;
     b = apart_from(op, a, b);
-    bool ok = b && br_before_in_place(op, a, n_inputs, inputs);
+    bool ok = b && br__before_change(op, "a", a, n_inputs, inputs);
     if (ok)
         br__pointwise(kernel, 3, (const br_tensor *[]){ a, a, b }, NULL);
     br_scope_end(scope);
@@ -240,7 +240,7 @@ br_tensor *br_copy_(br_tensor *a, br_tensor *b)
         return NULL;
     br_scope *scope = br_scope_begin();
     const br_tensor *source = scope ? apart_from("copy_", a, b) : NULL;
-    if (source && br_before_in_place("copy_", a, BR_INPUTS(a, b)))
+    if (source && br__before_change("copy_", "a", a, BR_INPUTS(a, b)))
         br__copy(a, source);
     br_scope_end(scope);
     br_record_in_place(&copy_op, a, BR_INPUTS(a, b), &b->dtype, sizeof b->dtype);
@@ -260,7 +260,7 @@ br_tensor *br_masked_fill_(br_tensor *a, br_tensor *mask, double value)
         return NULL;
     br_scope *scope = br_scope_begin();
     const br_tensor *where = scope ? apart_from(op, a, mask) : NULL;
-    if (where && br_before_in_place(op, a, BR_INPUTS(a)))
+    if (where && br__before_change(op, "a", a, BR_INPUTS(a)))
         br__pointwise(BR_POINTWISE(where), 4, (const br_tensor *[]){ a, where, &scalar.tensor, a },
                       NULL);
     br_scope_end(scope);

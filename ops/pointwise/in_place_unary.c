@@ -3,6 +3,7 @@
  * If nothing is recorded, the loop runs on the argument itself. Otherwise the out-of-place function
  * is applied to a copy of the old values, which its gradient may need, and the result is copied to
  * the argument. Autograd records the function and the copy. */
+#include "autograd/in_place.h"
 #include "ops/ops_internal.h"
 
 static void pass_backward(br_node *node, br_tensor *dy, br_tensor **dx)
@@ -24,7 +25,7 @@ static br_tensor *overwrite(const br_op *op, br_scope *scope, br_tensor *a, br_t
                 "a %s does not match the result's shape %s: the other operands must broadcast to "
                 "the shape of a",
                 br__shape(a), br__shape(y));
-    if (y && !br_failed() && br_before_in_place(op->name, a, BR_INPUTS(y))) {
+    if (y && !br_failed() && br__before_change(op->name, "a", a, BR_INPUTS(y))) {
         br__copy(a, y);
         br_record_in_place(op, a, BR_INPUTS(y), NULL, 0);
     }
@@ -49,7 +50,7 @@ static br_tensor *unary(const br_op *op, br_tensor *(*function)(br_tensor *), br
         br_scope *scope = br_scope_begin();
         return overwrite(op, scope, a, function(br_clone(a)));
     }
-    if (!br_before_in_place(op->name, a, BR_INPUTS(a)))
+    if (!br__before_change(op->name, "a", a, BR_INPUTS(a)))
         return NULL;
     br__pointwise(kernel, 2, (const br_tensor *[]){ a, a }, NULL);
     return a;
@@ -139,7 +140,7 @@ static br_tensor *binary(const br_op *op, br_tensor *(*function)(br_tensor *, br
     b = apart(b, a);
     if (recorded(a, b))
         return overwrite(op, scope, a, function(br_clone(a), b));
-    if (b && br_before_in_place(op->name, a, BR_INPUTS(a, b)))
+    if (b && br__before_change(op->name, "a", a, BR_INPUTS(a, b)))
         br__pointwise(kernel, 3, (const br_tensor *[]){ a, a, b }, NULL);
     return br__composed(scope, a);
 }

@@ -248,6 +248,8 @@ Test(recorded_in_place, errors)
     check_fails(br_mul_(br_slice(hidden, 0, 0, 2, 1), w), "made in a no-grad scope");
     br_tensor *turned = br_detach(br_transpose(y, 0, 1));
     check_fails(br_mul_(row_of(turned, 0), w), "which is not contiguous");
+    check_fails(br_before_in_place("own", NULL, 0, NULL), "own: t is NULL");
+    check_fails(br_before_in_place("own", x, BR_INPUTS(x)), "own: t [2, 2] is a leaf");
     br_scope_end(scope);
 }
 
