@@ -1,18 +1,19 @@
 /* autograd/hooks.c - hooks on gradients, and br_retain_grad(). */
 #include "autograd/tape.h"
 
-static bool on_the_tape(const char *op, const br_tensor *t)
+/* `name` is the tensor's name in the header. */
+static bool on_the_tape(const char *op, const char *name, const br_tensor *t)
 {
-    if (!br__required(op, "t", t))
+    if (!br__required(op, name, t))
         return false;
     if (!br_requires_grad(t))
-        br_fail(BR_ERROR_STATE, op, "t %s does not require grad", br__shape(t));
+        br_fail(BR_ERROR_STATE, op, "%s %s does not require grad", name, br__shape(t));
     return br_requires_grad(t);
 }
 
 br_tensor *br_retain_grad(br_tensor *t)
 {
-    if (!on_the_tape("retain_grad", t))
+    if (!on_the_tape("retain_grad", "t", t))
         return NULL;
     br_autograd *a = br__autograd(t);
     if (a->node)
@@ -46,7 +47,7 @@ static uint64_t add_hook(br_hook_link **list, br_hook hook)
 
 uint64_t br_register_hook(br_tensor *t, br_hook_fn hook, void *context)
 {
-    if (!on_the_tape("register_hook", t))
+    if (!on_the_tape("register_hook", "t", t))
         return 0;
     if (!hook) {
         br_fail(BR_ERROR_ARGUMENT, "register_hook", "hook is NULL, but it is required");
@@ -58,7 +59,7 @@ uint64_t br_register_hook(br_tensor *t, br_hook_fn hook, void *context)
 /* Adds a hook that only leaves can have. */
 static uint64_t add_leaf_hook(const char *op, br_tensor *leaf, br_hook hook)
 {
-    if (!on_the_tape(op, leaf))
+    if (!on_the_tape(op, "leaf", leaf))
         return 0;
     bool given = hook.accumulated || hook.partial;
     if (given && br_is_leaf(leaf))

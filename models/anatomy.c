@@ -300,6 +300,7 @@ br_anatomy_embeddings *br_anatomy_embeddings_new(const br_anatomy_config *config
 br_tensor *br_anatomy_embeddings_forward(br_anatomy_embeddings *self, br_tensor *input_ids)
 {
     br_enter(self);
+    br_require_tensor("embeddings", "input_ids", input_ids);
     int64_t seq_length = br_size(input_ids, 1);
     br_tensor *position_ids =
         br_unsqueeze(br_new_arange(input_ids, 0, (double)seq_length, 1, BR_I64), 0);

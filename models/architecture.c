@@ -147,6 +147,8 @@ br_tensor *br_architecture_multi_head_attention_forward(br_architecture_multi_he
                                                         br_tensor *value, br_tensor *mask)
 {
     br_enter(self);
+    if (mask)
+        br_require_tensor("multi_head_attention", "mask", mask);
     br_tensor *q = split_heads(self, br_linear_forward(self->q, query));
     br_tensor *k = split_heads(self, br_linear_forward(self->k, key));
     br_tensor *v = split_heads(self, br_linear_forward(self->v, value));

@@ -55,7 +55,7 @@ br_tensor *zoo_attend(br_tensor *q, br_tensor *k, br_tensor *v, const zoo_attent
 br_tensor *zoo_visible_keys(const char *model, const char *name, br_tensor *mask, int64_t batch,
                             int64_t keys)
 {
-    if (!mask || br_error_pending())
+    if (!mask || !br_require_tensor(model, name, mask))
         return NULL;
     if (br_ndim(mask) != 2 || br_size(mask, 0) != batch || br_size(mask, 1) != keys)
         return br_fail(BR_ERROR_SHAPE, model, "%s %s must be [%" PRId64 ", %" PRId64 "]", name,

@@ -133,6 +133,7 @@ br_bert_embedding *br_bert_embedding_new(const br_bert_config *config)
 br_tensor *br_bert_embedding_forward(br_bert_embedding *self, br_tensor *x, br_tensor *seg)
 {
     br_enter(self);
+    br_require_tensor("bert_embedding", "x", x);
     int64_t seq_len = br_size(x, 1);
     br_tensor *pos = br_new_arange(x, 0, (double)seq_len, 1, BR_I64);
     br_tensor *tok_embed = br_embedding_forward(self->tok_embed, x);
@@ -198,6 +199,8 @@ br_tensor *br_bert_mha_forward(br_bert_mha *self, br_tensor *Q, br_tensor *K, br
     if (attn)
         *attn = NULL;
     br_enter(self);
+    br_require_tensor("bert_mha", "Q", Q);
+    br_require_tensor("bert_mha", "attn_mask", attn_mask);
     br_tensor *residual = Q;
     int64_t batch_size = br_size(Q, 0), n_heads = self->n_heads, d_k = self->d_k, d_v = self->d_v;
     br_tensor *q_s = split_heads(br_linear_forward(self->W_Q, Q), n_heads, d_k);
@@ -316,6 +319,7 @@ br_tensor *br_bert_forward(br_bert *self, br_tensor *input_ids, br_tensor *segme
     if (logits_clsf)
         *logits_clsf = NULL;
     br_enter(self);
+    br_require_tensor("bert", "masked_pos", masked_pos);
     br_tensor *output = br_bert_embedding_forward(self->embedding, input_ids, segment_ids);
     br_tensor *enc_self_attn_mask = br_bert_pad_mask(input_ids, input_ids);
     for (int64_t i = 0; i < self->config.n_layers && !br_error_pending(); i++)
@@ -338,6 +342,16 @@ br_tensor *br_bert_forward(br_bert *self, br_tensor *input_ids, br_tensor *segme
 br_tensor *br_bert_loss(br_tensor *logits_lm, br_tensor *logits_clsf, br_tensor *masked_tokens,
                         br_tensor *is_next, br_tensor **loss_lm, br_tensor **loss_clsf)
 {
+    const char *op = "bert_loss";
+    if (loss_lm)
+        *loss_lm = NULL;
+    if (loss_clsf)
+        *loss_clsf = NULL;
+    if (!br_require_tensor(op, "logits_lm", logits_lm) ||
+        !br_require_tensor(op, "logits_clsf", logits_clsf) ||
+        !br_require_tensor(op, "masked_tokens", masked_tokens) ||
+        !br_require_tensor(op, "is_next", is_next))
+        return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *lm = br_cross_entropy(br_transpose(logits_lm, 1, 2), masked_tokens, NULL);
     br_tensor *clsf = br_cross_entropy(logits_clsf, is_next, NULL);

@@ -424,6 +424,14 @@ static br_tensor *next_labels(br_tensor *labels)
     return br_reshape(next, BR_SHAPE(-1));
 }
 
+static bool good_label_dtype(const char *name, const br_tensor *labels)
+{
+    if (br_dtype_of(labels) != BR_I64)
+        br_fail(BR_ERROR_DTYPE, name, "labels %s are %s, must be i64", br_shape_text(labels),
+                br_dtype_name(br_dtype_of(labels)));
+    return !br_error_pending();
+}
+
 br_tensor *br_causal_lm_loss(br_tensor *logits, br_tensor *labels)
 {
     static const char name[] = "causal_lm_loss";
@@ -433,9 +441,8 @@ br_tensor *br_causal_lm_loss(br_tensor *logits, br_tensor *labels)
         br_size(labels, 1) != br_size(logits, 1))
         return br_fail(BR_ERROR_SHAPE, name, "logits %s must be [B, S, V], and labels %s [B, S]",
                        br_shape_text(logits), br_shape_text(labels));
-    if (br_dtype_of(labels) != BR_I64)
-        return br_fail(BR_ERROR_DTYPE, name, "labels are %s, must be i64",
-                       br_dtype_name(br_dtype_of(labels)));
+    if (!good_label_dtype(name, labels))
+        return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *loss = br_cross_entropy(br_flatten(logits, 0, 1), next_labels(labels), NULL);
     br_scope_return(scope, loss);
@@ -463,7 +470,7 @@ br_tensor *br_gpt2_lm_loss(br_gpt2_lm *self, br_tensor *input_ids, br_tensor *la
          br_size(labels, 1) != br_size(x, 1)))
         br_fail(BR_ERROR_SHAPE, name, "labels %s must have the shape of input_ids, %s",
                 br_shape_text(labels), br_shape_text(input_ids));
-    if (br_error_pending())
+    if (br_error_pending() || !good_label_dtype(name, labels))
         return br_leave(self, NULL);
     return br_leave(self, br_linear_cross_entropy(
                               br_flatten(x, 0, 1), weight_of(self->lm_head), next_labels(labels),

@@ -300,8 +300,9 @@ static bool good_memory(const br_t5 *self, const br_tensor *ids, const br_tensor
         return false;
     if (br_ndim(memory) != 3 || br_size(memory, 0) != br_size(ids, 0) ||
         br_size(memory, 2) != self->config.d_model)
-        br_fail(BR_ERROR_SHAPE, op, "memory %s must be [%" PRId64 ", S, %" PRId64 "]",
-                br_shape_text(memory), br_size(ids, 0), self->config.d_model);
+        br_fail(BR_ERROR_SHAPE, op,
+                "memory %s must be [%" PRId64 ", S, %" PRId64 "] for decoder_input_ids %s",
+                br_shape_text(memory), br_size(ids, 0), self->config.d_model, br_shape_text(ids));
     return !br_error_pending();
 }
 
@@ -345,6 +346,9 @@ br_tensor *br_t5_shift_right(const br_t5 *self, br_tensor *labels)
 {
     if (!br_require(op, "self", self) || !good_ids("labels", labels))
         return NULL;
+    if (br_dtype_of(labels) != BR_I64)
+        return br_fail(BR_ERROR_DTYPE, op, "labels are %s, must be i64",
+                       br_dtype_name(br_dtype_of(labels)));
     br_scope *scope = br_scope_begin();
     br_tensor *start = br_t5_start(self, br_size(labels, 0));
     br_tensor *rest = br_slice(labels, 1, 0, -1, 1);

@@ -77,7 +77,7 @@ br_tensor *br_vanilla_multi_head_attention_forward(br_vanilla_multi_head_attenti
 
     br_tensor *energy = br_matmul(Q, br_permute(K, BR_DIMS(0, 1, 3, 2)));
     energy = br_div_scalar(energy, self->scale);
-    if (mask)
+    if (mask && br_require_tensor("vanilla_multi_head_attention", "mask", mask))
         energy = br_masked_fill(energy, br_eq_scalar(mask, 0), self->fill);
     br_tensor *attention = br_tap_attention(Q, K, br_softmax(energy, -1), q != k);
 
@@ -221,6 +221,7 @@ static br_tensor *embed(br_embedding *tok_emb, br_embedding *pos_emb, double sca
 br_tensor *br_vanilla_encoder_forward(br_vanilla_encoder *self, br_tensor *src, br_tensor *mask)
 {
     br_enter(self);
+    br_require_tensor("vanilla_encoder", "src", src);
     br_tensor *out = embed(self->tok_emb, self->pos_emb, self->scale, src);
     out = br_dropout_forward(self->dropout, out);
     for (int64_t i = 0; i < br_module_list_size(self->blocks) && !br_error_pending(); i++)
@@ -250,6 +251,7 @@ br_tensor *br_vanilla_decoder_forward(br_vanilla_decoder *self, br_tensor *trg, 
                                       br_tensor *trg_mask, br_tensor *src_mask)
 {
     br_enter(self);
+    br_require_tensor("vanilla_decoder", "trg", trg);
     trg = embed(self->tok_emb, self->pos_emb, self->scale, trg);
     trg = br_dropout_forward(self->dropout, trg);
     for (int64_t i = 0; i < br_module_list_size(self->blocks) && !br_error_pending(); i++)
@@ -352,6 +354,7 @@ static br_tensor *hide_padding(br_tensor *x, br_tensor *mask)
 br_tensor *br_vanilla_encoder_classifier_forward(br_vanilla_encoder_classifier *self, br_tensor *x)
 {
     br_enter(self);
+    br_require_tensor("vanilla_encoder_classifier", "x", x);
     br_tensor *mask = br_vanilla_src_mask(x, self->pad_idx);
     x = br_vanilla_encoder_forward(self->encoder, x, mask);
     x = br_dropout_forward(self->dropout, x);

@@ -121,28 +121,37 @@ br_tensor *br_rms_norm_forward(br_rms_norm *self, br_tensor *x)
 
 /* ---- BatchNorm ------------------------------------------------------------------------------- */
 
-/* Counts the batch and returns the momentum for its statistics. */
+/* Returns the momentum for the statistics of the next batch. */
 static double next_momentum(const br_batch_norm *self)
+{
+    return self->options.cumulative ? 1 / (1 + br_item(self->num_batches_tracked))
+                                    : self->options.momentum;
+}
+
+static void count_batch(const br_batch_norm *self)
 {
     br_scope *scope = br_no_grad_begin();
     br_add_scalar_(self->num_batches_tracked, 1);
-    double batches = br_item(self->num_batches_tracked);
     br_scope_end(scope);
-    return self->options.cumulative ? 1 / batches : self->options.momentum;
 }
 
 static br_tensor *run_batch_norm(void *module, br_tensor *x)
 {
     const br_batch_norm *self = module;
-    int ndim = x ? br_ndim(x) : 0;
-    if (x && (ndim < self->min_dims || ndim > self->max_dims))
+    if (!br__required("batch_norm", "x", x))
+        return NULL;
+    int ndim = br_ndim(x);
+    if (ndim < self->min_dims || ndim > self->max_dims)
         return br_fail(BR_ERROR_SHAPE, "batch_norm", "x %s must have %d%s dimensions for %s",
                        br__shape(x), self->max_dims, self->min_dims == 2 ? " or 2" : "",
                        br_module_class(&self->base));
     bool training = br_is_training(&self->base), tracked = self->running_mean != NULL;
-    double momentum = training && tracked && !br_failed() ? next_momentum(self) : 0;
-    return br_f_batch_norm(x, self->running_mean, self->running_var, self->weight, self->bias,
-                           training || !tracked, momentum, self->options.eps);
+    double momentum = training && tracked ? next_momentum(self) : 0;
+    br_tensor *y = br_f_batch_norm(x, self->running_mean, self->running_var, self->weight,
+                                   self->bias, training || !tracked, momentum, self->options.eps);
+    if (y && training && tracked) /* a batch that fails does not count */
+        count_batch(self);
+    return br_failed() ? NULL : y;
 }
 
 static br_batch_norm *new_batch_norm(const char *class_name, int min_dims, int max_dims,

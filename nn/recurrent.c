@@ -262,8 +262,8 @@ static br_tensor *where_valid(const char *op, const run *r, br_tensor *lengths)
         int64_t length = (int64_t)br_at(lengths, 1, &i);
         if (length < 1 || length > steps)
             return br_fail(BR_ERROR_ARGUMENT, op,
-                           "length %" PRId64 " of sequence %" PRId64 " is outside 1 .. %" PRId64,
-                           length, i, steps);
+                           "lengths[%" PRId64 "] is %" PRId64 ", must be 1 .. %" PRId64, i, length,
+                           steps);
     }
     br_tensor *step =
         br_reshape(br_new_arange(lengths, 0, (double)steps, 1, BR_I64), BR_SHAPE(-1, 1));

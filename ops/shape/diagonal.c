@@ -29,13 +29,24 @@ static void narrow_diagonal(br_tensor *w, const int64_t *args)
 static const br_window_kind diagonal_kind = { { "diagonal", br__window_backward, false },
                                               narrow_diagonal };
 
-static bool two_dims(const char *op, const br_tensor *x, int64_t *dim1, int64_t *dim2)
+/* Makes a dimension of the matrix, which has `ndim` dimensions, not negative. */
+static bool wrap(const char *op, const char *name, const br_tensor *x, int ndim, int64_t *dim)
 {
-    if (!br__wrap_dim(op, "dim1", x, dim1) || !br__wrap_dim(op, "dim2", x, dim2))
+    if (*dim < -ndim || *dim >= ndim)
+        br_fail(BR_ERROR_INDEX, op, "%s is %" PRId64 ", must be in %d .. %d for x of shape %s",
+                name, *dim, -ndim, ndim - 1, br__shape(x));
+    else if (*dim < 0)
+        *dim += ndim;
+    return !br_failed();
+}
+
+static bool two_dims(const char *op, const br_tensor *x, int ndim, int64_t *dim1, int64_t *dim2)
+{
+    if (!wrap(op, "dim1", x, ndim, dim1) || !wrap(op, "dim2", x, ndim, dim2))
         return false;
     if (*dim1 == *dim2)
         br_fail(BR_ERROR_ARGUMENT, op,
-                "dim1 and dim2 are both %" PRId64 " for shape %s, must differ", *dim1,
+                "dim1 and dim2 are both %" PRId64 " for x of shape %s, must differ", *dim1,
                 br__shape(x));
     return !br_failed();
 }
@@ -56,7 +67,7 @@ br_tensor *br_diagonal(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim2)
     if (x->ndim < 2)
         return br_fail(BR_ERROR_SHAPE, "diagonal", "x %s must have at least two dimensions",
                        br__shape(x));
-    if (!two_dims("diagonal", x, &dim1, &dim2))
+    if (!two_dims("diagonal", x, x->ndim, &dim1, &dim2))
         return NULL;
     return br__view_window(x,
                            &(br_window){ &diagonal_kind, { bounded(offset), dim1, dim2 }, false });
@@ -70,17 +81,18 @@ br_tensor *br_diag_embed(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim
     if (x->ndim == BR_MAX_DIMS)
         return br_fail(BR_ERROR_SHAPE, "diag_embed",
                        "x %s already has the maximum number of dimensions", br__shape(x));
-    br_tensor embedded = { .ndim = x->ndim + 1 };
+    int ndim = x->ndim + 1;
+    int64_t sizes[BR_MAX_DIMS];
     int64_t last = x->sizes[x->ndim - 1],
             away = bounded(offset) < 0 ? -bounded(offset) : bounded(offset);
     int64_t size, next = 0;
-    if (!two_dims("diag_embed", &embedded, &dim1, &dim2))
+    if (!two_dims("diag_embed", x, ndim, &dim1, &dim2))
         return NULL;
     if (__builtin_add_overflow(last, away, &size))
         size = INT64_MAX;
-    for (int i = 0; i < embedded.ndim; i++)
-        embedded.sizes[i] = i == dim1 || i == dim2 ? size : x->sizes[next++];
-    return br__fill_window(x, embedded.ndim, embedded.sizes,
+    for (int i = 0; i < ndim; i++)
+        sizes[i] = i == dim1 || i == dim2 ? size : x->sizes[next++];
+    return br__fill_window(x, ndim, sizes,
                            &(br_window){ &diagonal_kind, { bounded(offset), dim1, dim2 }, false });
 }
 

@@ -46,7 +46,7 @@ class Binding:
         self.lib = ctypes.CDLL(library)
         self.constants, self.structs, self.fields, self.functions = {}, {}, {}, {}
         self.types = dict(SCALARS)
-        self.arguments = {}  # of each function, as written in the header
+        self.arguments, self.returns = {}, {}  # of each function, as written in the header
         self.variadic = set()
         for statement in declarations(cc):
             self.declare(statement)
@@ -62,6 +62,8 @@ class Binding:
             self.types[match[1]] = ctypes.c_char  # opaque: used only by pointer
         elif match := re.fullmatch(r"typedef (\w+) (\w+)", s):
             self.types[match[2]] = self.types[match[1]]
+            if match[1] in self.structs:
+                self.structs[match[2]], self.fields[match[2]] = self.structs[match[1]], self.fields[match[1]]
         elif match := re.fullmatch(r"typedef .*\(\*(\w+)\) ?\(.*\)", s):
             self.types[match[1]] = ctypes.c_void_p
         elif match := re.fullmatch(r"((?:const )?\w+[ *]+)(\w+) ?\((.*)\)", s):
@@ -110,6 +112,7 @@ class Binding:
 
     def declare_function(self, name, returned, arguments):
         function = getattr(self.lib, name)
+        self.returns[name] = returned.strip()
         parts = re.split(r",(?![^()]*\))", arguments)
         if parts[-1].strip() == "...":
             self.variadic.add(name)
