@@ -523,6 +523,8 @@ test_checks() {
 run_checks() {
     test_checks
     check "names of wrong arguments" with_build gcc tests/ctypes/named_arguments.py build/libbrasa.so
+    check "calls with failing allocations" with_build gcc tests/ctypes/failing_allocations.py build/libbrasa.so \
+        build/libbrasa_counted.so
     check "defaults of options" with_build gcc tests/ctypes/options.py check build/libbrasa.so
     check "layers" .ci/layers
     check "prose" .ci/prose
@@ -577,6 +579,8 @@ full_checks() {
     check "PyTorch's samples, new seed" samples "$seed"
     check "extreme values" extremes "$seed"
     check "planted errors" tests/mutants/run
+    check "calls with every allocation failing" with_build gcc env MOST=1000000 tests/ctypes/failing_allocations.py \
+        build/libbrasa.so build/libbrasa_counted.so
     check "PyTorch's defaults" defaults
     check "keys of transformers' files" transformers_keys
     check "added tokens of random tokenizers" compared "$seed" tests/tokenizers/compare_added.py build/brasa 40

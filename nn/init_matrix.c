@@ -1,5 +1,6 @@
 /* nn/init_matrix.c - structured initial values as in torch.nn.init (sparse, Dirac, orthogonal), and
  * the recommended gains. */
+#include "autograd/in_place.h"
 #include "nn/nn_internal.h"
 
 #include <inttypes.h>
@@ -43,6 +44,16 @@ static bool has_dims(const char *op, const br_tensor *t, int min_dims, int max_d
 
 /* ---- Sparse ---------------------------------------------------------------------------------- */
 
+/* Copies the values to t. Nothing has changed t before, so an initialization that fails leaves t as
+ * it was. */
+static br_tensor *store(const char *op, br_tensor *t, br_tensor *values)
+{
+    return !br_failed() && br__before_change(op, "t", t, BR_INPUTS(t)) &&
+                   br__transfer(op, t, values)
+               ? t
+               : NULL;
+}
+
 static void clear_rows(br_tensor *column, int64_t n)
 {
     br_scope *scope = br_scope_begin();
@@ -62,9 +73,10 @@ br_tensor *br_init_sparse_(br_tensor *t, double sparsity, double std)
         return br_fail(BR_ERROR_ARGUMENT, op, "sparsity is %g, must be in 0 .. 1", sparsity);
     int64_t n = (int64_t)ceil(sparsity * (double)t->sizes[0]);
     br_scope *scope = br_no_grad_begin();
-    br_normal_(t, 0, std);
+    br_tensor *values = br_normal_(br_empty_like(t), 0, std);
     for (int64_t j = 0; t->numel > 0 && j < t->sizes[1] && !br_failed(); j++)
-        clear_rows(br_select(t, 1, j), n);
+        clear_rows(br_select(values, 1, j), n);
+    store(op, t, values);
     br_scope_end(scope);
     return br_failed() ? NULL : t;
 }
@@ -94,9 +106,10 @@ br_tensor *br_init_dirac_(br_tensor *t, int64_t groups)
     int64_t outputs = t->sizes[0] / groups;
     int64_t n = t->numel == 0 ? 0 : outputs < t->sizes[1] ? outputs : t->sizes[1];
     br_scope *scope = br_no_grad_begin();
-    br_zero_(t);
+    br_tensor *values = br_zeros_like(t);
     for (int64_t i = 0; i < groups * n && !br_failed(); i++)
-        set_middle(t, i / n * outputs + i % n, i % n);
+        set_middle(values, i / n * outputs + i % n, i % n);
+    store(op, t, values);
     br_scope_end(scope);
     return br_failed() ? NULL : t;
 }

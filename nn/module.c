@@ -271,16 +271,16 @@ static bool add_entry(const char *op, br_module_state *state, const char *name, 
 {
     if (!good_name(op, state, name))
         return false;
-    if (kind == BR_ENTRY_PARAMETER && !make_parameter(op, state, name, t))
-        return false;
     br_entry *entries =
         br__grow(state->entries, &state->entry_capacity, state->n_entries, sizeof *entries);
     if (!entries)
         return false;
     state->entries = entries;
     char *copy = br_strdup(name);
-    if (!copy)
+    if (!copy || (kind == BR_ENTRY_PARAMETER && !make_parameter(op, state, name, t))) {
+        br_free(copy);
         return false;
+    }
     state->entries[state->n_entries++] = (br_entry){ copy, hold(t), kind, NULL };
     return true;
 }

@@ -120,13 +120,13 @@ static bool good_options(const br_scheduler *s, const br_one_cycle_options *o)
            br__in_unit_interval(op, "max_momentum", o->max_momentum);
 }
 
-/* Replaces the groups' rates by the initial rates of the policy. */
+/* The scheduler begins with the initial rates of the policy, not with the groups' rates. */
 static bool set_rates(br_scheduler *s, const br_one_cycle_options *o)
 {
     s->owned = br_calloc((size_t)s->n_groups, sizeof *s->owned);
     for (int g = 0; s->owned && g < s->n_groups; g++) {
         s->owned[g] = o->max_lrs ? o->max_lrs[g] : o->max_lr;
-        s->base_lrs[g] = s->optim->groups[g].initial_lr = s->owned[g] / o->div_factor;
+        s->base_lrs[g] = s->owned[g] / o->div_factor;
     }
     return s->owned != NULL;
 }

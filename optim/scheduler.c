@@ -10,19 +10,24 @@
 
 /* ---- Lifetime -------------------------------------------------------------------------------- */
 
-/* The first scheduler of an optimizer stores the groups' rates as their initial rates; later
- * schedulers use the stored ones. As in PyTorch, a plateau scheduler stores none: it only reduces
- * the current rates. */
-static void store_initial_rates(br_scheduler *s)
+/* The first scheduler of an optimizer begins with the groups' rates; later schedulers begin with
+ * the initial rates that the first one stored. */
+static void read_rates(br_scheduler *s)
 {
     for (int g = 0; g < s->n_groups; g++) {
-        br_group *group = &s->optim->groups[g];
-        bool stores = s->kind->rate && !group->scheduled;
-        if (stores)
-            group->initial_lr = *br__group_lr(s->optim, g);
-        group->scheduled |= stores;
-        s->base_lrs[g] = group->scheduled ? group->initial_lr : *br__group_lr(s->optim, g);
+        const br_group *group = &s->optim->groups[g];
         s->last_lrs[g] = *br__group_lr(s->optim, g);
+        s->base_lrs[g] = group->scheduled ? group->initial_lr : s->last_lrs[g];
+    }
+}
+
+/* Stores the rates with which the scheduler begins as the groups' initial rates. As in PyTorch, a
+ * plateau scheduler stores none: it only reduces the current rates. */
+static void store_initial_rates(const br_scheduler *s)
+{
+    for (int g = 0; s->kind->rate && g < s->n_groups; g++) {
+        s->optim->groups[g].initial_lr = s->base_lrs[g];
+        s->optim->groups[g].scheduled = true;
     }
 }
 
@@ -41,7 +46,7 @@ br_scheduler *br__scheduler_new(const br_scheduler_kind *kind, br_optim *optim)
     s->last_lrs = br_calloc(n, sizeof *s->last_lrs);
     s->rates = br_calloc(n, sizeof *s->rates);
     if (s->base_lrs && s->last_lrs && s->rates) {
-        store_initial_rates(s);
+        read_rates(s);
         return s;
     }
     br_scheduler_free(s);
@@ -55,10 +60,13 @@ br_scheduler *br__scheduler_begin(br_scheduler *s)
     s->initial = true;
     bool ok = !br_failed() && br__scheduler_advance(s, false);
     s->initial = false;
-    if (ok)
-        return s;
-    br_scheduler_free(s);
-    return NULL;
+    if (!ok) {
+        br_scheduler_free(s);
+        return NULL;
+    }
+    store_initial_rates(
+        s); /* only now: a scheduler that is refused leaves the optimizer as it was */
+    return s;
 }
 
 void br_scheduler_free(br_scheduler *s)

@@ -3,34 +3,8 @@
 #define BR_TESTS_MEMORY_H
 
 #include "tensor/debug.h"
+#include "tests/counted.h"
 #include "tests/support.h"
-
-#include <stdlib.h>
-
-static struct {
-    int64_t left, blocks;
-    bool failed;
-} counted;
-
-static inline void *counted_allocate(void *context, size_t size, size_t alignment)
-{
-    (void)context;
-    counted.failed |= counted.left == 0;
-    if (counted.left-- <= 0)
-        return NULL;
-    void *block;
-    if (posix_memalign(&block, alignment < 16 ? 16 : alignment, size) != 0)
-        return NULL;
-    counted.blocks++;
-    return block;
-}
-
-static inline void counted_deallocate(void *context, void *block)
-{
-    (void)context;
-    counted.blocks--;
-    free(block);
-}
 
 /* Returns the number of allocated blocks; the blocks that the debug mode keeps do not count. */
 static inline int64_t counted_blocks(void)

@@ -22,6 +22,7 @@ struct br_decode_stream {
     char *before;              /* text of the ids given to br_decode_stream_new(); NULL: passed */
     size_t before_length;
     char *text; /* the decoded text, which contains the text that was returned last */
+    size_t length;
 };
 
 static bool append(br_decode_stream *s, int64_t id)
@@ -106,24 +107,28 @@ static void pass_before(br_decode_stream *s, const char *text, size_t n)
     pass(s, i);
 }
 
-/* Keeps only the last ids if the whole text was returned and theirs ends in the same way. If
- * allocation fails, the error remains pending. */
-static void drop_old(br_decode_stream *s, size_t length)
+/* Keeps only the last ids if the whole text was returned and theirs ends in the same way. Returns
+ * false, with nothing changed, if an allocation fails. */
+static bool drop_old(br_decode_stream *s)
 {
     size_t kept;
-    if (s->n < MOST || s->done != length)
-        return;
+    if (s->n < MOST || s->done != s->length)
+        return true;
     char *text = decode(s, KEPT, s->ids + s->n - KEPT, &kept);
-    if (text && kept >= ENOUGH && length >= ENOUGH &&
-        memcmp(text + kept - ENOUGH, s->text + length - ENOUGH, ENOUGH) == 0) {
+    if (!text)
+        return false;
+    if (kept >= ENOUGH && s->length >= ENOUGH &&
+        memcmp(text + kept - ENOUGH, s->text + s->length - ENOUGH, ENOUGH) == 0) {
         memmove(s->ids, s->ids + s->n - KEPT, KEPT * sizeof *s->ids);
         s->n = KEPT;
         s->done = kept;
     }
     br_free(text);
+    return true;
 }
 
-/* Returns the new text, and stores its length. `end`: no more ids follow. */
+/* Returns the new text, and stores its length. `end`: no more ids follow. If it fails, it changes
+ * nothing. */
 static const char *take(br_decode_stream *s, bool end, int64_t *length)
 {
     size_t all, n, from;
@@ -132,15 +137,13 @@ static const char *take(br_decode_stream *s, bool end, int64_t *length)
         return NULL;
     br_free(s->text);
     s->text = text;
+    s->length = all;
     n = end ? all : settled(s, text, whole(text, all));
     if (s->before)
         pass_before(s, text, n);
     from = !s->before && s->done < n ? s->done : n;
     if (from < n)
         s->done = n;
-    drop_old(s, all);
-    if (br_failed())
-        return NULL;
     text[n] = '\0';
     if (length)
         *length = (int64_t)(n - from);
@@ -196,9 +199,15 @@ static bool begin(const char *op, br_decode_stream *stream, int64_t *length)
 
 const char *br_decode_stream_step(br_decode_stream *stream, int64_t id, int64_t *length)
 {
-    if (!begin("decode_stream_step", stream, length) || !append(stream, id))
+    if (!begin("decode_stream_step", stream, length) || !drop_old(stream))
         return NULL;
-    return ends_with_byte(stream) ? "" : take(stream, false, length);
+    int64_t before = stream->n;
+    if (!append(stream, id))
+        return NULL;
+    const char *text = ends_with_byte(stream) ? "" : take(stream, false, length);
+    if (!text)
+        stream->n = before; /* so that the step can be repeated */
+    return text;
 }
 
 const char *br_decode_stream_end(br_decode_stream *stream, int64_t *length)

@@ -145,17 +145,26 @@ static bool check_running(const char *op, const br_tensor *x, const br_tensor *m
 
 static const char *const running_names[] = { "running_mean", "running_var" };
 
-/* Checks that the running statistics may change, and counts the change. */
-static bool before_change(const char *op, br_tensor *const *running)
+/* Checks that the running statistics may change, and stores copies of them, which the kernel
+ * changes. The copies are moved out of the scope. */
+static bool copy_running(const char *op, br_scope *scope, br_tensor *const *running,
+                         br_tensor **copies)
 {
     for (int k = 0; k < 2; k++) /* first both checks: a refused tensor leaves the other as it is */
         if (running[k] && !br__can_change(op, running_names[k], running[k], BR_INPUTS(running[k])))
             return false;
     for (int k = 0; k < 2; k++)
-        if (running[k] &&
-            !br__before_change(op, running_names[k], running[k], BR_INPUTS(running[k])))
-            return false;
-    return true;
+        copies[k] = running[k] ? br_scope_return(scope, br_clone(running[k])) : NULL;
+    return !br_failed();
+}
+
+/* Replaces the running statistics by the changed copies. Nothing can fail any more. */
+static void store_running(const char *op, br_tensor *const *running, br_tensor *const *copies)
+{
+    for (int k = 0; k < 2; k++)
+        if (running[k] && copies[k] &&
+            br__before_change(op, running_names[k], running[k], BR_INPUTS(running[k])))
+            br__transfer(op, running[k], copies[k]);
 }
 
 /* Computes the norm; the arguments have been checked. `running` has two entries, which may be
@@ -174,8 +183,9 @@ static br_tensor *norm(const br_op *op, const settings *s, br_tensor *x, br_tens
     br_scope *unrecorded = br_no_grad_begin();
     br_tensor *dense = br_contiguous(x), *dense_weight = weight ? br_contiguous(weight) : NULL;
     br_tensor *dense_bias = bias ? br_contiguous(bias) : NULL;
+    br_tensor *copies[2] = { running[0], running[1] };
     bool ok = !br_failed() && x->numel > 0;
-    if (ok && (!s->computed || before_change(op->name, running))) {
+    if (ok && (!s->computed || copy_running(op->name, unrecorded, running, copies))) {
         if (s->computed)
             BR_TRAFFIC(x);
         BR_TRAFFIC(y, x, mean, rstd);
@@ -187,8 +197,8 @@ static br_tensor *norm(const br_op *op, const settings *s, br_tensor *x, br_tens
                                                                  .x = dense,
                                                                  .weight = dense_weight,
                                                                  .bias = dense_bias,
-                                                                 .running_mean = running[0],
-                                                                 .running_var = running[1],
+                                                                 .running_mean = copies[0],
+                                                                 .running_var = copies[1],
                                                                  .y = y,
                                                                  .mean = mean,
                                                                  .rstd = rstd });
@@ -199,6 +209,11 @@ static br_tensor *norm(const br_op *op, const settings *s, br_tensor *x, br_tens
     br_save(node, WEIGHT, weight);
     br_save(node, SAVED_MEAN, mean);
     br_save(node, SAVED_RSTD, rstd);
+    if (ok && s->computed && !br_failed()) {
+        br_scope *uncounted = br_no_grad_begin();
+        store_running(op->name, running, copies);
+        br_scope_end(uncounted);
+    }
     br_scope_end(scope);
     return br_failed() ? NULL : y;
 }
