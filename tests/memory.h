@@ -14,25 +14,37 @@ static inline int64_t counted_blocks(void)
     return counted.blocks;
 }
 
-/* Runs the task with a budget of n allocations, for n = 0, 1, ... until it succeeds. Until then it
- * must fail with BR_ERROR_MEMORY, and every run must free all blocks that it allocated. */
+/* Runs the task with allocation n failing. Returns true if no allocation failed. */
+static inline bool fail_at(int64_t n, bool (*task)(void), const char *name)
+{
+    const char *how = counted.alone ? "alone" : "with all later ones";
+    counted.left = n;
+    counted.failed = false;
+    bool ok = task();
+    cr_assert(ok != counted.failed || (ok && counted.alone), "%s, allocation %lld %s: %s", name,
+              (long long)n, how, br_error_message());
+    cr_assert_eq(br_error_code(), ok ? BR_OK : BR_ERROR_MEMORY, "%s", br_error_message());
+    br_clear_error();
+    br_thread_cleanup();
+    cr_assert_eq(counted_blocks(), 0, "%s, allocation %lld %s: %lld blocks leaked", name,
+                 (long long)n, how, (long long)counted.blocks);
+    cr_assert(n < 20000, "%s still fails after %lld allocations", name, (long long)n);
+    return !counted.failed;
+}
+
+/* Runs the task with allocation 0, 1, ... failing, first with all later ones and then alone, until
+ * no allocation fails. Until then the task must fail with BR_ERROR_MEMORY; if the allocation fails
+ * alone, the task may also succeed without it. Every run must free all blocks that it allocated. */
 static inline void fail_in_turn(bool (*task)(void), const char *name)
 {
     br_set_cache_limit(0);
     cr_assert(br_set_allocator(&(br_allocator){ counted_allocate, counted_deallocate, NULL }));
-    for (int64_t n = 0, done = 0; !done; n++) {
-        counted.left = n;
-        counted.failed = false;
-        bool ok = task();
-        done = !counted.failed;
-        cr_assert_eq(ok, done, "%s, %lld allocations: %s", name, (long long)n, br_error_message());
-        cr_assert_eq(br_error_code(), done ? BR_OK : BR_ERROR_MEMORY, "%s", br_error_message());
-        br_clear_error();
-        br_thread_cleanup();
-        cr_assert_eq(counted_blocks(), 0, "%s, %lld allocations: %lld blocks leaked", name,
-                     (long long)n, (long long)counted.blocks);
-        cr_assert(n < 20000, "%s still fails after %lld allocations", name, (long long)n);
+    for (int alone = 0; alone < 2; alone++) {
+        counted.alone = alone;
+        for (int64_t n = 0; !fail_at(n, task, name);)
+            n++;
     }
+    counted.alone = false;
     cr_assert(br_set_allocator(NULL));
 }
 
