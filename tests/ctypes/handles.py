@@ -39,7 +39,10 @@ def tensor(br):
 
 
 def linear(br):
-    return br.br_linear_new(3, 2, True)
+    """Returns a module whose weight has a gradient, so that an optimizer changes it."""
+    module = br.br_linear_new(3, 2, True)
+    br.br_set_grad(br.br_module_get(module, b"weight"), tensor(br))
+    return module
 
 
 def optim(br):
