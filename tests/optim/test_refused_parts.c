@@ -86,6 +86,14 @@ static bool add_group_of_items(world *w)
     return br_optim_add_group(w->optim, &w->list, NULL) >= 0;
 }
 
+static double half(int64_t epoch, int group, void *context)
+{
+    (void)epoch;
+    (void)group;
+    (void)context;
+    return 0.5;
+}
+
 /* A scheduler that is refused must not store the groups' rates as initial rates. */
 static bool first_scheduler(world *w)
 {
@@ -97,8 +105,7 @@ static bool first_scheduler(world *w)
         snprintf(message, sizeof message, "%s", br_error_message());
         br_clear_error();
         br_optim_set_lr(optim, 0, 3);
-        br_scheduler *right = br_step_lr(optim, 1, 0.5);
-        br_scheduler_step(right);
+        br_scheduler *right = br_lambda_lr(optim, half, NULL); /* half of the initial rate */
         cr_expect_eq(br_scheduler_last_lr(right, 0), 1.5);
         br_scheduler_free(right);
         br_raise(BR_ERROR_ARGUMENT, "%s", message);

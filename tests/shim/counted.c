@@ -1,4 +1,4 @@
-/* tests/shim/counted.c - a library that gives tests in Python an allocator that fails on request. */
+/* tests/shim/counted.c - gives tests in Python an allocator that fails on request. */
 #include "tests/counted.h"
 
 #include <brasa/tensor.h>
