@@ -1,6 +1,6 @@
 /* tests/ops/matmul/amx_emulation.h - the six tile instructions of AMX in plain C.
  *
- * The kernel backends/cpu/gemm/gemm_amx.c is compiled a second time with this header in front: the
+ * The kernel backends/cpu/isa/gemm_amx.c is compiled a second time with this header in front: the
  * macros below then replace the compiler's intrinsics. An instruction that would raise an exception
  * on a processor, and a configuration that was not released before the next one, end the test. */
 #ifndef BR_TESTS_AMX_EMULATION_H

@@ -1,4 +1,4 @@
-/* backends/cpu/gemm/gemm_bf16.c - products of f32 matrices that are rounded to bf16, for processors
+/* backends/cpu/isa/gemm_bf16.c - products of f32 matrices that are rounded to bf16, for processors
  * with AVX512-BF16.
  *
  * Operands are rounded while they are packed (gemm_pack_bf16.h). The micro-kernel is that of f32

@@ -1,4 +1,4 @@
-/* backends/cpu/attention/attention_bf16.c - attention whose products round their operands to bf16,
+/* backends/cpu/isa/attention_bf16.c - attention whose products round their operands to bf16,
  * for processors with AVX512-BF16.
  *
  * The kernels are those of f32 (attention_forward.h, attention_backward.h) with other operands

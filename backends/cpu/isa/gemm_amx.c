@@ -1,4 +1,4 @@
-/* backends/cpu/gemm/gemm_amx.c - products of f32 matrices that are rounded to bf16, for processors
+/* backends/cpu/isa/gemm_amx.c - products of f32 matrices that are rounded to bf16, for processors
  * with AMX (gemm_amx_tiles.h). */
 typedef float real; /* or a pair of bf16 numbers */
 

@@ -1,4 +1,4 @@
-/* backends/cpu/variant.c - all float kernels, for one instruction set and one floating type.
+/* backends/cpu/isa/variant.c - all float kernels, for one instruction set and one floating type.
  *
  * CMake compiles this file once for each combination. BR_GEMM_TABLE and BR_KERNEL_TABLE are the
  * names of the tables to define. BR_KERNEL_F64 makes the type double. Most kernels are plain C that

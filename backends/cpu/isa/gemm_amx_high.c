@@ -1,4 +1,4 @@
-/* backends/cpu/gemm/gemm_amx_high.c - products of f32 matrices of precision "high", for processors
+/* backends/cpu/isa/gemm_amx_high.c - products of f32 matrices of precision "high", for processors
  * with AMX.
  *
  * Each operand is split into two bf16 numbers, the nearest one and the remainder
