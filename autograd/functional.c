@@ -6,6 +6,7 @@
  * respect to x for an output gradient u, which is linear in u. The second computes the gradient of
  * the dot product of uJ and v with respect to u, which is Jv. */
 #include "autograd/tape.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
 
@@ -91,7 +92,7 @@ static void clear(int n, br_tensor **results)
 static bool gradients(const problem *p, int n_outputs, br_tensor *const *outputs,
                       br_tensor *const *v, bool create_graph, br_tensor **grads)
 {
-    size_t n = (size_t)(p->n > n_outputs ? p->n : n_outputs);
+    size_t n = (size_t)br__max(p->n, n_outputs);
     br_tensor **by = br_calloc(4 * n, sizeof *by), **found = by + n, **of = found + n,
               **with = of + n;
     int n_by = 0, n_of = 0;

@@ -2,6 +2,8 @@
 #ifndef BR_BACKEND_POOL_H
 #define BR_BACKEND_POOL_H
 
+#include "tensor/min_max.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,9 +35,9 @@ static inline br_pool_window br__pool_window(const br_pool_geometry *p, int d, i
         return w;
     }
     const int64_t start = i * p->stride[d] - padding, end = start + step * (p->kernel[d] - 1) + 1;
-    br_pool_window w = { .end = end < size ? end : size };
+    br_pool_window w = { .end = br__min(end, size) };
     w.start = start < 0 ? start + (-start + step - 1) / step * step : start;
-    const int64_t last_counted = end < size + padding ? end : size + padding;
+    const int64_t last_counted = br__min(end, size + padding);
     w.count = (double)(p->count_padding ? last_counted - start : w.end - w.start);
     return w;
 }

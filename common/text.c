@@ -1,6 +1,7 @@
 /* common/text.c - texts: formatting, lists of names with suggestions, numbers. */
 #include "common/text.h"
 #include "nn/names.h"
+#include "tensor/min_max.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -37,7 +38,7 @@ const char *names_suggestion(const char *given, const char *names)
     for (const char *name = names; *name;) {
         size_t n = strcspn(name, ",");
         int off = br__edit_distance(given, strlen(given), name, n), most = (int)n / 3;
-        if (off <= (most > 1 ? most : 1) && off < nearest && n > 1) {
+        if (off <= br__max(most, 1) && off < nearest && n > 1) {
             nearest = off;
             snprintf(text, sizeof text, "; did you mean '%.*s'?", (int)n, name);
         }

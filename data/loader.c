@@ -1,6 +1,7 @@
 /* data/loader.c - batches of a dataset, like PyTorch's DataLoader. Each epoch has an order of the
  * items. Its batches are made by the caller's thread or prefetched by worker threads. */
 #include "data/data_internal.h"
+#include "tensor/min_max.h"
 #include "tensor/random_internal.h"
 
 #include <inttypes.h>
@@ -136,7 +137,7 @@ static bool make_batch(const void *context, int64_t batch, br_tensor **fields)
 {
     const br_loader *loader = context;
     int64_t first = batch * loader->batch_size, left = loader->size - first;
-    return br__make_batch(&loader->batching, left < loader->batch_size ? left : loader->batch_size,
+    return br__make_batch(&loader->batching, br__min(left, loader->batch_size),
                           loader->order + first, fields);
 }
 

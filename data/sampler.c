@@ -1,5 +1,6 @@
 /* data/sampler.c - the order of a loader's items. */
 #include "data/data_internal.h"
+#include "tensor/min_max.h"
 #include "tensor/random_internal.h"
 
 #include <stdlib.h>
@@ -42,7 +43,7 @@ static void make_buckets(int64_t *order, int64_t n, bool shuffle, const int64_t 
 {
     int64_t each = shuffle && batch_size <= n / BUCKET ? BUCKET * batch_size : n;
     for (int64_t from = 0; from < n; from += each)
-        qsort_r(order + from, (size_t)(n - from < each ? n - from : each), sizeof *order, by_length,
+        qsort_r(order + from, (size_t)br__min(n - from, each), sizeof *order, by_length,
                 (void *)lengths);
     if (shuffle)
         permute_batches(order, n, batch_size);

@@ -10,6 +10,7 @@
  * computes its part of the elements. Then all ranks exchange their parts, or, with `scatter`, keep
  * them. */
 #include "distributed/data_parallel.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
 
@@ -101,8 +102,8 @@ static bool reduce(br_dist_job *job, br_bucket *b, int active)
     br__bucket_drop_copy(b);
     for (int i = 0; ok && i < b->n_params; i++) {
         int64_t from = b->params[i]->offset - own.begin, to = from + b->params[i]->numel;
-        from = from > 0 ? from : 0;
-        to = to < n ? to : n;
+        from = br__max(from, 0);
+        to = br__min(to, n);
         if (from < to)
             reduce_param(b, i, active, received, n, from, to);
     }

@@ -5,6 +5,7 @@
  * learn of the error instead of waiting for ever. */
 #include "autograd/in_place.h"
 #include "distributed/distributed_internal.h"
+#include "tensor/min_max.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -209,7 +210,7 @@ static void move_all_reduce(collective *c)
     enum { BLOCK = 1 << 24 }; /* elements at a time; bounds the memory */
     size_t element = br_dtype_size(c->dtype);
     for (int64_t at = 0; at < c->n; at += BLOCK)
-        if (!reduce_block(c, c->data + (size_t)at * element, c->n - at < BLOCK ? c->n - at : BLOCK))
+        if (!reduce_block(c, c->data + (size_t)at * element, br__min(c->n - at, BLOCK)))
             return;
 }
 

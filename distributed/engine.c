@@ -5,6 +5,7 @@
  * starts messages, and tests them until they are complete. Between two tests it sleeps, for longer
  * and longer, because a thread that waits actively would take a core from the computation. */
 #include "distributed/watch.h"
+#include "tensor/min_max.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -61,7 +62,7 @@ static void pause_between_tests(int tests)
         return;
     }
     long sleep = (long)SHORTEST_SLEEP * (tests - SPINS + 1);
-    struct timespec time = { 0, sleep < LONGEST_SLEEP ? sleep : LONGEST_SLEEP };
+    struct timespec time = { 0, br__min(sleep, LONGEST_SLEEP) };
     nanosleep(&time, NULL);
 }
 
@@ -107,7 +108,7 @@ static bool start(br_dist_exchange *x, br_dist_transfer *t)
 {
     br_comm *comm = &br__dist.comm;
     char error[BR_COMM_TEXT] = "";
-    t->piece = t->bytes < comm->max_bytes ? t->bytes : comm->max_bytes;
+    t->piece = br__min(t->bytes, comm->max_bytes);
     if (t->sends)
         t->request = comm->start_send(comm, t->peer, x->channel, t->data, t->piece, error);
     else

@@ -4,6 +4,7 @@
  * of a transport. An MPI library in a process that another MPI's mpirun started believes that it
  * is alone, so the right one must be chosen, and the number of ranks is compared. */
 #include "distributed/distributed_internal.h"
+#include "tensor/min_max.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -128,7 +129,7 @@ static bool find_folder(bool program, char *folder)
     if (!program)
         return dladdr(launchers, &info) != 0 && folder_of(info.dli_fname, folder);
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[n > 0 ? n : 0] = '\0';
+    path[br__max(n, 0)] = '\0';
     return folder_of(path, folder);
 }
 

@@ -5,6 +5,7 @@
  * the parameter's optimizer needs it as a whole. The ranks that have received less in earlier
  * buckets come first and receive more, so that the sums over all buckets are about equal. */
 #include "distributed/data_parallel.h"
+#include "tensor/min_max.h"
 
 #include <brasa/autograd.h>
 #include <brasa/ops.h>
@@ -23,7 +24,7 @@ static int64_t place_end(const br_bucket *b, int64_t begin, int64_t end)
             continue;
         end = end - first < next - end && first > begin ? first : next;
     }
-    return end < b->n ? end : b->n;
+    return br__min(end, b->n);
 }
 
 /* Sorts the ranks by what they have received. */
@@ -95,8 +96,8 @@ bool br__parallel_slice(const br_parallel_param *q, int rank, int64_t *from, int
 {
     br_dist_part part = q->bucket->parts[rank];
     int64_t begin = part.begin - q->offset, end = part.end - q->offset;
-    begin = begin > 0 ? begin : 0;
-    end = end < q->numel ? end : q->numel;
+    begin = br__max(begin, 0);
+    end = br__min(end, q->numel);
     *from = begin < end ? begin : 0;
     *count = begin < end ? end - begin : 0;
     return *count > 0 || (q->numel == 0 && rank == 0);

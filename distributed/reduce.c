@@ -8,6 +8,7 @@
 #include "backends/backend.h"
 #include "distributed/distributed_internal.h"
 #include "tensor/host.h"
+#include "tensor/min_max.h"
 #include "tensor/parallel.h"
 
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static void apply(br_pointwise kernel, br_dtype dtype, char *to, const void *fro
 {
     const int64_t size = (int64_t)br_dtype_size(dtype);
     for (int64_t at = 0; at < n; at += BR_GRAIN) {
-        const int64_t piece = n - at < BR_GRAIN ? n - at : BR_GRAIN;
+        const int64_t piece = br__min(n - at, BR_GRAIN);
         br_tensor a = row(dtype, to + at * size, piece);
         br_tensor b = row(dtype, (char *)(uintptr_t)from + (from_n > 1 ? at * size : 0),
                           from_n > 1 ? piece : from_n);
@@ -69,7 +70,7 @@ void br__dist_even_parts(int64_t n, int size, br_dist_part *parts)
 {
     int64_t lines = (n + LINE - 1) / LINE, each = (lines + size - 1) / size * LINE;
     for (int r = 0; r < size; r++) {
-        parts[r].begin = r * each < n ? r * each : n;
+        parts[r].begin = br__min(r * each, n);
         parts[r].end = n - parts[r].begin > each ? parts[r].begin + each : n;
     }
 }

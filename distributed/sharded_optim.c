@@ -4,6 +4,7 @@
  * ordinary optimizer updates them: its parameters are views of the slices, and their gradients are
  * views of the same elements of the gradients. Then the ranks exchange the slices. */
 #include "distributed/sharded.h"
+#include "tensor/min_max.h"
 
 #include <brasa/autograd.h>
 #include <stdlib.h>
@@ -165,7 +166,7 @@ static void set_bits(br_dist_note *note, uint8_t *bits, const br_sharded_optim *
 {
     memset(bits, 0, BR_DIST_MAX_BITS / 8);
     note->bits = bits;
-    note->n_bits = s->n_params - from < BR_DIST_MAX_BITS ? s->n_params - from : BR_DIST_MAX_BITS;
+    note->n_bits = br__min(s->n_params - from, BR_DIST_MAX_BITS);
     for (int i = 0; i < note->n_bits; i++)
         if (s->params[from + i].has_gradient)
             br__dist_put_bit(bits, i);
@@ -281,7 +282,7 @@ static bool reserve(exchange *e)
     size_t bytes = 0;
     for (int k = 0; k < p->n_buckets; k++) {
         size_t n = (size_t)p->buckets[k].n * br_dtype_size(p->buckets[k].dtype);
-        bytes = n > bytes ? n : bytes;
+        bytes = br__max(n, bytes);
     }
     e->parts = br__dist_malloc((size_t)e->g->size * sizeof *e->parts);
     e->buffer = br__dist_buffer(bytes);

@@ -3,6 +3,7 @@
  * To gather the state, the ranks first tell the destination which tensors they have. It creates the
  * whole tensors and receives the slices directly into them. */
 #include "distributed/sharded.h"
+#include "tensor/min_max.h"
 
 #include <brasa/ops.h>
 #include <stdio.h>
@@ -131,7 +132,7 @@ static bool reserve(gathering *c)
     size_t n = (size_t)c->n + 1, ranks = c->g->rank == c->destination ? (size_t)c->g->size : 0;
     size_t longest = 1;
     for (int64_t k = 0; k < c->n; k++)
-        longest = length(c, k) > longest ? length(c, k) : longest;
+        longest = br__max(length(c, k), longest);
     c->name = malloc(longest);
     c->copies = calloc((size_t)c->g->size, sizeof *c->copies);
     c->own = calloc(n, sizeof(br_tensor *));

@@ -16,6 +16,7 @@
 #include "io/json.h"
 
 #include "io/io_internal.h"
+#include "tensor/min_max.h"
 
 #include <pthread.h>
 
@@ -88,11 +89,11 @@ static size_t longest_token(const char *text, size_t n)
         if (text[i] == '\\') {
             i++;
         } else if (text[i] == '"') {
-            longest = i - start > longest ? i - start : longest;
+            longest = br__max(i - start, longest);
             start = i;
         }
     }
-    return n - start > longest ? n - start : longest;
+    return br__max(n - start, longest);
 }
 
 static size_t feed(void *buffer, size_t capacity, void *context)

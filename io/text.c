@@ -1,5 +1,6 @@
 /* io/text.c - UTF-8 validation, and an arena for text read from files. */
 #include "io/io_internal.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
 #include <utf8proc.h>
@@ -32,7 +33,7 @@ void *br__arena_alloc(br_arena *arena, size_t size)
         return br_fail(BR_ERROR_MEMORY, NULL, "cannot allocate %zu bytes", size);
     size = (size + 7) / 8 * 8;
     if (!arena->chunk || arena->chunk->capacity - arena->used < size) {
-        size_t capacity = size > CHUNK ? size : CHUNK;
+        size_t capacity = br__max(size, CHUNK);
         struct br_arena_chunk *chunk = br_malloc(sizeof *chunk + capacity);
         if (!chunk)
             return NULL;

@@ -2,6 +2,7 @@
  *
  * Buffers grow by half of the needed size at least, so that appending rarely copies more than the
  * new tokens. */
+#include "tensor/min_max.h"
 #include "tensor/tensor_internal.h"
 
 #include <brasa/nn/cache.h>
@@ -111,7 +112,7 @@ static bool reserve(slot *s, const br_tensor *key, const br_tensor *value)
     if (needed <= capacity && s->value)
         return true;
     int64_t more = needed + needed / 2;
-    more = more < FIRST_ROOM ? FIRST_ROOM : more;
+    more = br__max(more, FIRST_ROOM);
     /* Values first, because s->key tells how much room there is. */
     return resize(&s->value, value, s->length, more) && resize(&s->key, key, s->length, more);
 }

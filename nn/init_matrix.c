@@ -2,6 +2,7 @@
  * the recommended gains. */
 #include "autograd/in_place.h"
 #include "nn/nn_internal.h"
+#include "tensor/min_max.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -104,7 +105,7 @@ br_tensor *br_init_dirac_(br_tensor *t, int64_t groups)
                        "groups is %" PRId64 ", must divide the first size of t %s", groups,
                        br__shape(t));
     int64_t outputs = t->sizes[0] / groups;
-    int64_t n = t->numel == 0 ? 0 : outputs < t->sizes[1] ? outputs : t->sizes[1];
+    int64_t n = t->numel == 0 ? 0 : br__min(outputs, t->sizes[1]);
     br_scope *scope = br_no_grad_begin();
     br_tensor *values = br_zeros_like(t);
     for (int64_t i = 0; i < groups * n && !br_failed(); i++)

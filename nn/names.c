@@ -1,5 +1,6 @@
 /* nn/names.c - similar names: see names.h. */
 #include "nn/names.h"
+#include "tensor/min_max.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -7,8 +8,8 @@
 
 static int least(int a, int b, int c)
 {
-    int smaller = a < b ? a : b;
-    return smaller < c ? smaller : c;
+    int smaller = br__min(a, b);
+    return br__min(smaller, c);
 }
 
 static bool same_letter(char a, char b)

@@ -10,6 +10,7 @@
  * A tied tensor's size is shown only where the tensor first appears, and the totals count it once.
  */
 #include "nn/nn_internal.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
 
@@ -40,7 +41,7 @@ static bool end_line(summary *s, size_t start, int64_t number)
     char buffer[32];
     const char *digits = grouped(number, buffer);
     int width = (int)(s->text.length - start), pad = NUMBER_COLUMN - width - (int)strlen(digits);
-    return br__text_add(&s->text, "%*s%s\n", pad > 1 ? pad : 1, "", digits);
+    return br__text_add(&s->text, "%*s%s\n", br__max(pad, 1), "", digits);
 }
 
 /* Returns the index of the first item that has item i's tensor. */

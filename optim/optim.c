@@ -1,6 +1,7 @@
 /* optim/optim.c - code shared by all optimizers: options and groups of parameters. The step is in
  * step.c. */
 #include "optim/optim_internal.h"
+#include "tensor/min_max.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -289,7 +290,7 @@ double br_optim_get_lr(const br_optim *optim, int group)
         return NAN;
     if (optim->n_groups == 0)
         return *br__option(optim->defaults, offsetof(any_options, lr));
-    return *br__group_lr(optim, group < 0 ? 0 : group);
+    return *br__group_lr(optim, br__max(group, 0));
 }
 
 const void *br_optim_group_options(const br_optim *optim, int group)

@@ -4,6 +4,7 @@
  * `rate` is PyTorch's get_lr(), and `closed_rate` is its _get_closed_form_lr(), with the same order
  * of operations. */
 #include "optim/scheduler_internal.h"
+#include "tensor/min_max.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -149,7 +150,7 @@ static double linear_closed(const br_scheduler *s, int group)
 {
     double start = s->args.linear.start, change = s->args.linear.end - start;
     int64_t total = s->args.linear.total_iters;
-    int64_t epoch = s->last_epoch < total ? s->last_epoch : total;
+    int64_t epoch = br__min(s->last_epoch, total);
     if (total == 0)
         return s->base_lrs[group] * start;
     return s->base_lrs[group] * (start + change * (double)epoch / (double)total);

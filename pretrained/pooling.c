@@ -2,6 +2,7 @@
 #include "pretrained/pooling.h"
 
 #include "tensor/device.h"
+#include "tensor/min_max.h"
 #include "tensor/tensor_internal.h"
 
 #include <math.h>
@@ -21,7 +22,7 @@ static void set_weights(br_pooling mode, int64_t n, const float *mask, float *we
         sum += i + 1;
     }
     if (mode == BR_POOLING_CLS)
-        weights[first < 0 ? 0 : first] = 1;
+        weights[br__max(first, 0)] = 1;
     else if (mode == BR_POOLING_LASTTOKEN && last >= 0)
         weights[last] = 1;
     if (mode == BR_POOLING_CLS || mode == BR_POOLING_LASTTOKEN)

@@ -6,6 +6,7 @@
 #include "pretrained/pooling.h"
 #include "pretrained/sentence_files.h"
 #include "tensor/device.h"
+#include "tensor/min_max.h"
 #include "tokenizers/tokenizer_internal.h"
 
 #include <brasa/pretrained.h>
@@ -431,7 +432,7 @@ static bool encode_batches(const encoding *e)
 {
     int64_t n, size = e->o->batch_size;
     for (int64_t from = 0; from < e->n; from += n) {
-        n = e->n - from < size ? e->n - from : size;
+        n = br__min(e->n - from, size);
         if (!encode_batch(e, from, n))
             return false;
         if (e->o->on_batch && !e->o->on_batch(e->o->context, from + n, e->n))

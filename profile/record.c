@@ -6,6 +6,7 @@
  * recognized. */
 #include "nn/nn_internal.h"
 #include "profile/profile_internal.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
 #include <time.h>
@@ -137,7 +138,7 @@ static br_event *begin(br_profile *p, br_profile_kind kind, const char *name)
     }
     int64_t parent = p->innermost;
     p->innermost = p->count++;
-    br_event *e = br__event_of(p, p->innermost), *outer = br__event_of(p, parent < 0 ? 0 : parent);
+    br_event *e = br__event_of(p, p->innermost), *outer = br__event_of(p, br__max(parent, 0));
     e->module = parent < 0 ? 0 : outer->module;
     e->seen = (br_profile_event){ .name = name,
                                   .module = p->labels[e->module].text,

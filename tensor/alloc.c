@@ -1,5 +1,6 @@
 /* tensor/alloc.c - the user's allocator, and the small blocks allocated directly with it: modules,
  * lists and strings. Tensor storage is allocated through the cache in tensor/blocks.c. */
+#include "tensor/min_max.h"
 #include "tensor/tensor_internal.h"
 
 #include <stdarg.h>
@@ -110,7 +111,7 @@ void *br__realloc(void *block, size_t old_size, size_t size)
     if (!grown)
         return NULL;
     if (block)
-        memcpy(grown, block, old_size < size ? old_size : size);
+        memcpy(grown, block, br__min(old_size, size));
     br_free(block);
     return grown;
 }

@@ -6,6 +6,7 @@
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE /* dladdr(), dl_iterate_phdr(), program_invocation_short_name */
 #endif
+#include "tensor/min_max.h"
 #include "tensor/tensor_internal.h"
 
 #include <dlfcn.h>
@@ -100,8 +101,8 @@ static __attribute__((noinline)) void capture(stack *s)
     while (first + 1 < n && is_library_frame(frames[first + 1]))
         first++;
     if (first == 0)
-        first = n < OWN ? n : OWN;
-    s->count = n - first < FRAMES ? n - first : FRAMES;
+        first = br__min(n, OWN);
+    s->count = br__min(n - first, FRAMES);
     memcpy(s->frames, frames + first, (size_t)s->count * sizeof *frames);
 }
 

@@ -1,4 +1,5 @@
 /* tensor/error.c - the thread's first error, and the checks shared by operations. */
+#include "tensor/min_max.h"
 #include "tensor/tensor_internal.h"
 
 #include <inttypes.h>
@@ -326,7 +327,7 @@ bool br__broadcast_named(const char *op, const char *a_name, const br_tensor *a,
 {
     if (a->storage && b->storage && br__backend_of(a) != br__backend_of(b))
         return br__compare_operands(op, a_name, a, b_name, b, false);
-    int n = a->ndim > b->ndim ? a->ndim : b->ndim;
+    int n = br__max(a->ndim, b->ndim);
     *ndim = n;
     for (int i = 0; i < n; i++) {
         int ia = i - (n - a->ndim), ib = i - (n - b->ndim);

@@ -8,6 +8,7 @@
  * allocator, if AddressSanitizer is enabled, or when the arena is full, extents are parts of blocks
  * from the allocator instead. */
 #include "tensor/extents.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -69,7 +70,7 @@ static bool lengthen(size_t size)
     if (top > arena.ready) {
         size_t more = (size_t)(top - arena.ready), rest = (size_t)(arena.end - arena.ready);
         more = (more + BR_HUGE_PAGE - 1) / BR_HUGE_PAGE * BR_HUGE_PAGE;
-        more = more < rest ? more : rest;
+        more = br__min(more, rest);
         if (mprotect(arena.ready, more, PROT_READ | PROT_WRITE) != 0)
             return false;
         arena.ready += more;

@@ -4,6 +4,7 @@
  * filled in the same order: a tensor that is not contiguous is filled in memory order, and normal
  * numbers are generated in one of two ways, depending on the size. Words are generated
  * sequentially; the Box-Muller transform of large tensors runs on several threads. */
+#include "tensor/min_max.h"
 #include "tensor/random_internal.h"
 
 #include <inttypes.h>
@@ -132,9 +133,9 @@ static void run_normal_task(void *context, int64_t i)
 {
     const normal_task *task = context;
     int64_t from = i * BR_GRAIN, left = task->n - from;
-    br__distribution_loops[task->dtype].make_normal(
-        task->out + (size_t)from * br__dtype_size(task->dtype), left < BR_GRAIN ? left : BR_GRAIN,
-        task->mean, task->std);
+    br__distribution_loops[task->dtype].make_normal(task->out +
+                                                        (size_t)from * br__dtype_size(task->dtype),
+                                                    br__min(left, BR_GRAIN), task->mean, task->std);
 }
 
 /* Generates uniform numbers first and transforms them in blocks of 16. If the size is not a

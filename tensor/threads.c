@@ -12,6 +12,7 @@
  * One loop runs at a time. A loop inside a task, or one started while another thread's loop is
  * running, runs serially in its own thread. */
 #include "tensor/denormal.h"
+#include "tensor/min_max.h"
 #include "tensor/tensor_internal.h"
 
 #include <pthread.h>
@@ -36,7 +37,7 @@ static int available_processors(void)
     if (sched_getaffinity(0, sizeof set, &set) != 0)
         return 1;
     int n = CPU_COUNT(&set);
-    return n < MAX_THREADS ? n : MAX_THREADS;
+    return br__min(n, MAX_THREADS);
 }
 
 void br_set_num_threads(int n)

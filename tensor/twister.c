@@ -7,6 +7,7 @@
  * their lengths are not multiples of that. The loops are compiled for each instruction set. */
 #include "tensor/twister.h"
 #include "tensor/cpu.h"
+#include "tensor/min_max.h"
 
 enum { WORDS = BR__TWISTER_WORDS, SHIFT = 397, REST = WORDS - SHIFT };
 
@@ -139,7 +140,7 @@ void br__twister_seed_array(uint32_t *words, int n, const uint32_t *key)
 {
     br__twister_seed(words, 19650218);
     int i = 1;
-    for (int k = 0; k < (n > WORDS ? n : WORDS); k++, i = after(words, i))
+    for (int k = 0; k < br__max(n, WORDS); k++, i = after(words, i))
         words[i] = mix(words, i, 1664525) + key[k % n] + (uint32_t)(k % n);
     for (int k = 0; k < WORDS - 1; k++, i = after(words, i))
         words[i] = mix(words, i, 1566083941) - (uint32_t)i;

@@ -1,5 +1,6 @@
 /* tokenizers/tokenizer_parts.c - shared by the kinds of tokenizers: lists of tokens, and added
  * tokens, which are split off from the text before anything else is done. */
+#include "tensor/min_max.h"
 #include "tokenizers/bpe_internal.h"
 
 #include <inttypes.h>
@@ -97,9 +98,9 @@ static int64_t count_spaces(const char *begin, const char *end, bool at_end)
 /* Excludes spaces from the offsets in code points. */
 static br_span trim(br_span span, int64_t leading, int64_t trailing)
 {
-    span.begin = span.begin + leading < span.end ? span.begin + leading : span.end;
+    span.begin = br__min(span.begin + leading, span.end);
     if (span.end >= trailing)
-        span.end = span.end - trailing > span.begin ? span.end - trailing : span.begin;
+        span.end = br__max(span.end - trailing, span.begin);
     return span;
 }
 

@@ -4,6 +4,7 @@
  * and its last piece are stored, and the segmentation of the word with the greatest sum of scores
  * wins. A code point that is not a piece is unknown; consecutive unknown ones become one token. */
 #include "io/io_internal.h"
+#include "tensor/min_max.h"
 #include "tokenizers/unigram_internal.h"
 
 #include <stdio.h>
@@ -221,7 +222,7 @@ static bool add_word(reader *r, const br_char *chars, int64_t n)
                   (u->prepend == BR_PREPEND_FIRST && chars[0].bytes.begin == 0));
     r->word.count = 0;
     for (int64_t i = -front; i < n; i++) {
-        br_char c = chars[i < 0 ? 0 : i];
+        br_char c = chars[br__max(i, 0)];
         c.c = i < 0 || c.c == ' ' ? BR_META : c.c;
         if (!br__push_char(&r->word, c))
             return false;

@@ -1,5 +1,6 @@
 /* train/recipe_bert.c - the recipe bert-scratch: trains the notebook's BERT on its eleven
  * sentences. Like the notebook, it uses a single batch for all steps. */
+#include "tensor/min_max.h"
 #include "train/train.h"
 
 #include <inttypes.h>
@@ -147,7 +148,7 @@ static void print_padded(FILE *out, const char *text, int width)
         width -= utf8proc_charwidth(c);
         p += n;
     }
-    fprintf(out, "%s%*s", text, width > 0 ? width : 0, "");
+    fprintf(out, "%s%*s", text, br__max(width, 0), "");
 }
 
 static void print_sentences(FILE *out, const bert_task *self, const int64_t *input_ids)

@@ -3,6 +3,7 @@
  *
  * The template, the style and the scripts are in viz/attention/. The build converts them to arrays.
  * The style and the scripts are compressed with gzip; the page decompresses them. */
+#include "tensor/min_max.h"
 #include "viz/viz_internal.h"
 
 #include <inttypes.h>
@@ -188,7 +189,7 @@ static void put_view(page *p, int view)
     if (!br__includes(v->n_include_layers, v->include_layers, layer)) {
         layer = v->include_layers[0];
         for (int64_t i = 1; i < v->n_include_layers; i++)
-            layer = v->include_layers[i] < layer ? v->include_layers[i] : layer;
+            layer = br__min(v->include_layers[i], layer);
     }
     br__write(p->out, "%s{\"kind\":\"%s\",\"data\":%d,\"layer\":%" PRId64 ",\"head\":%" PRId64,
               view ? "," : "", kinds[v->kind], first_view(p, view), layer, v->head);

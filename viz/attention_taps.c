@@ -1,5 +1,6 @@
 /* viz/attention_taps.c - finds attention among the tensors that modules tapped: which query and key
  * belong to which weights, which heads form one layer, and which layers are a decoder's. */
+#include "tensor/min_max.h"
 #include "viz/viz_internal.h"
 
 #include <inttypes.h>
@@ -161,7 +162,7 @@ static br_attention_part part_of(const search *s, int64_t i, int64_t first_cross
         return BR_ATTENTION_DECODER;
     int common = shared(cross, cross);
     for (int64_t k = 0; k < s->n; k++)
-        common = shared(&s->items[k], cross) < common ? shared(&s->items[k], cross) : common;
+        common = br__min(shared(&s->items[k], cross), common);
     bool beside = same_module(f->path, parent_of(f->path, f->length), cross->path,
                               parent_of(cross->path, cross->length));
     return beside || shared(f, cross) > common ? BR_ATTENTION_DECODER : BR_ATTENTION_ENCODER;

@@ -1,5 +1,6 @@
 /* viz/writer.c - buffered writer of text files. */
 #include "io/io_internal.h"
+#include "tensor/min_max.h"
 #include "viz/viz_internal.h"
 
 #include <locale.h>
@@ -49,7 +50,7 @@ void br__write_bytes(br_writer *w, const char *bytes, size_t n)
     while (n > 0) {
         if (w->used == sizeof w->buffer)
             flush(w);
-        size_t free_bytes = sizeof w->buffer - w->used, some = n < free_bytes ? n : free_bytes;
+        size_t free_bytes = sizeof w->buffer - w->used, some = br__min(n, free_bytes);
         memcpy(w->buffer + w->used, bytes, some);
         w->used += some;
         bytes += some;

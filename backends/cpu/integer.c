@@ -8,6 +8,7 @@
  * one build for all instruction sets. */
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pointwise/loops.h"
+#include "tensor/min_max.h"
 
 #include <math.h>
 
@@ -22,8 +23,8 @@ static inline int64_t wrap(uint64_t x)
 static inline int64_t clamp_integer(int64_t x, const void *params)
 {
     const int64_t *bounds = params;
-    int64_t y = x > bounds[0] ? x : bounds[0];
-    return y < bounds[1] ? y : bounds[1];
+    int64_t y = br__max(x, bounds[0]);
+    return br__min(y, bounds[1]);
 }
 
 UNARY_STRIDED(i64_copy, int64_t, x)
@@ -32,8 +33,8 @@ UNARY_STRIDED(i64_abs, int64_t, x < 0 ? wrap(-(uint64_t)x) : x)
 UNARY_STRIDED(i64_sign, int64_t, (x > 0) - (x < 0))
 UNARY_STRIDED(i64_square, int64_t, wrap((uint64_t)x *(uint64_t)x))
 UNARY_STRIDED(i64_clamp, int64_t, clamp_integer(x, params))
-BINARY_STRIDED(i64_maximum, int64_t, int64_t, a > b ? a : b)
-BINARY_STRIDED(i64_minimum, int64_t, int64_t, a < b ? a : b)
+BINARY_STRIDED(i64_maximum, int64_t, int64_t, br__max(a, b))
+BINARY_STRIDED(i64_minimum, int64_t, int64_t, br__min(a, b))
 ARITHMETIC_LOOP(i64_add, int64_t, wrap((uint64_t)a + (uint64_t)b))
 ARITHMETIC_LOOP(i64_sub, int64_t, wrap((uint64_t)a - (uint64_t)b))
 BINARY_STRIDED(i64_mul, int64_t, int64_t, wrap((uint64_t)a *(uint64_t)b))

@@ -5,6 +5,7 @@
 #include "ops/composed_internal.h"
 #include "ops/pointwise/dropout_internal.h"
 #include "ops/shape/view_internal.h"
+#include "tensor/min_max.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -102,8 +103,8 @@ static bool result_shape(const br_tensor *query, const br_tensor *key, const br_
                          bool grouped, int *ndim, int64_t *sizes)
 {
     int n = query->ndim;
-    n = key->ndim > n ? key->ndim : n;
-    n = value->ndim > n ? value->ndim : n;
+    n = br__max(key->ndim, n);
+    n = br__max(value->ndim, n);
     for (int i = 0; i < n; i++)
         sizes[i] = 1;
     *ndim = n;
@@ -167,7 +168,7 @@ static void count_work(const br_attention_tensors *t, int64_t width)
 {
     const int64_t queries = t->query->sizes[t->query->ndim - 2];
     const int64_t keys = t->key->sizes[t->key->ndim - 2];
-    int64_t shorter = queries < keys ? queries : keys, pairs = queries * keys;
+    int64_t shorter = br__min(queries, keys), pairs = queries * keys;
     if (t->causal)
         pairs = shorter * (shorter + 1) / 2 + (queries - shorter) * keys;
     for (int i = 0; i < t->out->ndim - 2; i++)

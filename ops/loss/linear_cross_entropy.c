@@ -9,6 +9,7 @@
  * row has a factor of its own, so backward computes the scores again. */
 #include "autograd/tape.h"
 #include "ops/loss/class_loss.h"
+#include "tensor/min_max.h"
 
 #include <inttypes.h>
 
@@ -78,9 +79,9 @@ static br_tensor *new_gradient(const operands *o, int i)
 static int64_t chunk_rows(const br_linear_cross_entropy_options *o, int64_t rows, int64_t classes)
 {
     if (o->batch_chunk_size > 0)
-        return o->batch_chunk_size < rows ? o->batch_chunk_size : rows;
+        return br__min(o->batch_chunk_size, rows);
     int64_t most = classes > 0 ? CHUNK_ELEMENTS / classes : rows;
-    most = most > MIN_ROWS ? most : MIN_ROWS;
+    most = br__max(most, MIN_ROWS);
     int64_t chunks = (rows + most - 1) / most;
     return chunks > 0 ? (rows + chunks - 1) / chunks : 0;
 }

@@ -6,6 +6,7 @@
  * summed: directly if only one operand has them, otherwise by a batched product. Autograd records
  * the operations that einsum is composed of. */
 #include "ops/ops_internal.h"
+#include "tensor/min_max.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -76,7 +77,7 @@ static const char *read_term(plan *p, const char *at, int ndim, term *out)
         if (i < letters)
             out->labels[out->n++] = labels[i];
     }
-    p->ellipsis = dots > p->ellipsis ? dots : p->ellipsis;
+    p->ellipsis = br__max(dots, p->ellipsis);
     return at;
 }
 

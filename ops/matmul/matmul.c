@@ -3,6 +3,7 @@
  * With C = A B the gradients are dA = dC B^T and dB = A^T dC: an operand is saved only if the
  * gradient of the other operand is needed. */
 #include "ops/ops_internal.h"
+#include "tensor/min_max.h"
 
 #include <brasa/ops.h>
 #include <inttypes.h>
@@ -186,7 +187,7 @@ br_tensor *br_matmul(br_tensor *a, br_tensor *b)
         return br_fail(BR_ERROR_SHAPE, "matmul", "a %s x b %s: both must have at least 1 dimension",
                        br__shape(a), br__shape(b));
     int64_t sizes[BR_MAX_DIMS];
-    int ndim = (a->ndim > b->ndim ? a->ndim : b->ndim) - 2;
+    int ndim = br__max(a->ndim, b->ndim) - 2;
     if (ndim < 0)
         ndim = 0;
     if (!check_inner("matmul", a, a->sizes[a->ndim - 1], b,

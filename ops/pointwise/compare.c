@@ -1,6 +1,7 @@
 /* ops/pointwise/compare.c - comparisons, selection by a mask, and dtype conversion. */
 #include "ops/all_elements.h"
 #include "ops/ops_internal.h"
+#include "tensor/min_max.h"
 
 #include <math.h>
 #include <string.h>
@@ -179,7 +180,7 @@ static bool broadcast_condition(const br_tensor *condition, int *ndim, int64_t *
     br_tensor choice = { .ndim = *ndim };
     memcpy(choice.sizes, sizes, (size_t)*ndim * sizeof *sizes);
     const br_tensor *pair[] = { condition, &choice };
-    int n = condition->ndim > choice.ndim ? condition->ndim : choice.ndim;
+    int n = br__max(condition->ndim, choice.ndim);
     for (int i = 0; i < n; i++) {
         int64_t size = 1;
         for (int k = 0; k < 2; k++) {

@@ -1,6 +1,7 @@
 /* ops/reduce/unique.c - one_hot, bincount, and the unique elements or slices of a tensor. */
 #include "ops/index/index_internal.h"
 #include "ops/ops_internal.h"
+#include "tensor/min_max.h"
 
 #include <inttypes.h>
 
@@ -17,7 +18,7 @@ static int64_t largest_class(const char *op, br_tensor *index)
                     br__position(index, i));
             return -2;
         }
-        max_value = values[i] > max_value ? values[i] : max_value;
+        max_value = br__max(values[i], max_value);
     }
     return max_value;
 }
@@ -64,8 +65,8 @@ br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlength)
     int64_t n = largest_class("bincount", x) + 1;
     br_tensor *one = weights ? weights : br_ones_like(x), *y = NULL;
     if (!br_failed())
-        y = br_index_add_(br_new_zeros(x, BR_SHAPE(n > minlength ? n : minlength), one->dtype), 0,
-                          x, one, 1);
+        y = br_index_add_(br_new_zeros(x, BR_SHAPE(br__max(n, minlength)), one->dtype), 0, x, one,
+                          1);
     return br__composed(scope, y);
 }
 

@@ -1,5 +1,6 @@
 /* ops/shape/cat_stack_repeat.c - cat, stack, repeat. */
 #include "ops/shape/view_internal.h"
+#include "tensor/min_max.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -230,7 +231,7 @@ static void spread(br_tensor *y, const br_tensor *x, const int64_t *counts)
     for (int i = y->ndim - 1; i >= 0; i--) {
         int64_t done = filled.sizes[i], size = done * counts[i];
         while (done < size) {
-            int64_t more = done < size - done ? done : size - done;
+            int64_t more = br__min(done, size - done);
             br_tensor from = br__window(&filled), to = br__window(&filled);
             br__window_slice(&from, i, 0, more, 1);
             br__window_slice(&to, i, done, more, 1);

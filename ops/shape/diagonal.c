@@ -2,6 +2,7 @@
  * triangles. */
 #include "ops/ops_internal.h"
 #include "ops/shape/view_internal.h"
+#include "tensor/min_max.h"
 
 #include <inttypes.h>
 
@@ -13,15 +14,14 @@ enum { OFFSET, DIM1, DIM2 };
 static void narrow_diagonal(br_tensor *w, const int64_t *args)
 {
     int dim1 = (int)args[DIM1], dim2 = (int)args[DIM2];
-    int64_t row = args[OFFSET] < 0 ? -args[OFFSET] : 0,
-            column = args[OFFSET] > 0 ? args[OFFSET] : 0;
+    int64_t row = args[OFFSET] < 0 ? -args[OFFSET] : 0, column = br__max(args[OFFSET], 0);
     int64_t rows = w->sizes[dim1] - row, columns = w->sizes[dim2] - column;
-    int64_t length = rows < columns ? rows : columns, stride = w->strides[dim1] + w->strides[dim2];
+    int64_t length = br__min(rows, columns), stride = w->strides[dim1] + w->strides[dim2];
     br__window_slice(w, dim1, length > 0 ? row : 0, 1, 1);
     br__window_slice(w, dim2, length > 0 ? column : 0, 1, 1);
-    br__window_drop(w, dim1 > dim2 ? dim1 : dim2);
-    br__window_drop(w, dim1 > dim2 ? dim2 : dim1);
-    w->sizes[w->ndim] = length > 0 ? length : 0;
+    br__window_drop(w, br__max(dim1, dim2));
+    br__window_drop(w, br__min(dim1, dim2));
+    w->sizes[w->ndim] = br__max(length, 0);
     w->strides[w->ndim] = stride;
     w->numel *= w->sizes[w->ndim++];
 }

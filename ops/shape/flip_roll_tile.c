@@ -2,6 +2,7 @@
  * elements (tile, repeat_interleave). */
 #include "ops/ops_internal.h"
 #include "ops/shape/view_internal.h"
+#include "tensor/min_max.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -169,7 +170,7 @@ br_tensor *br_tile(br_tensor *x, int ndim, const int64_t *counts)
     if (ndim < 0 || ndim > BR_MAX_DIMS || (ndim > 0 && !counts))
         return br_fail(BR_ERROR_SHAPE, "tile", "%d counts for x %s, must be 0 .. %d",
                        counts ? ndim : 0, br__shape(x), BR_MAX_DIMS);
-    int n = ndim > x->ndim ? ndim : x->ndim;
+    int n = br__max(ndim, x->ndim);
     for (int i = 0; i < n; i++)
         all[i] = i < n - ndim ? 1 : counts[i - (n - ndim)];
     return br__composed(NULL, br_repeat(x, n, all));

@@ -6,6 +6,7 @@
  * the borders to their sources. The two are each other's adjoint. */
 #include "ops/ops_internal.h"
 #include "ops/shape/view_internal.h"
+#include "tensor/min_max.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -169,11 +170,11 @@ static bool check_border(const br_tensor *x, int d, const padding *p)
                                          "reflect padding must be less than the dimension's size",
                                          "replicate padding requires at least one element",
                                          "circular padding must be at most the dimension's size" };
-    const int64_t left = p->left[d], right = p->right[d], larger = left > right ? left : right;
+    const int64_t left = p->left[d], right = p->right[d], larger = br__max(left, right);
     const br_pad_mode mode = p->mode;
     int64_t size = x->sizes[d];
     if (mode == BR_PAD_CIRCULAR)
-        size -= removed_by(left < right ? left : right);
+        size -= removed_by(br__min(left, right));
     bool fits = larger <= 0 || mode == BR_PAD_CONSTANT ||
                 (mode == BR_PAD_REFLECT     ? larger < size
                  : mode == BR_PAD_REPLICATE ? size > 0
@@ -227,8 +228,8 @@ static padding without_negative(const padding *p)
 {
     padding positive = *p;
     for (int d = 0; d < BR_MAX_DIMS; d++) {
-        positive.left[d] = p->left[d] > 0 ? p->left[d] : 0;
-        positive.right[d] = p->right[d] > 0 ? p->right[d] : 0;
+        positive.left[d] = br__max(p->left[d], 0);
+        positive.right[d] = br__max(p->right[d], 0);
     }
     return positive;
 }

@@ -1,6 +1,7 @@
 /* ops/shape/slice.c - slice, narrow and select, and overlapping slices (unfold). All are windows
  * (ops/shape/window_view.c). */
 #include "ops/shape/view_internal.h"
+#include "tensor/min_max.h"
 
 #include <inttypes.h>
 
@@ -19,7 +20,7 @@ static int64_t clip_bound(int64_t bound, int64_t size)
 {
     if (bound < 0)
         bound += size;
-    return bound < 0 ? 0 : bound > size ? size : bound;
+    return bound < 0 ? 0 : br__min(bound, size);
 }
 
 static const br_window_kind slice_kind = { { "slice", br__window_backward, false }, narrow_slice };

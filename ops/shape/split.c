@@ -1,6 +1,7 @@
 /* ops/shape/split.c - all parts of a dimension at once: split, chunk, unbind. The parts are views
  * and outputs of one node, so that their gradients are joined in one pass over memory. */
 #include "ops/shape/view_internal.h"
+#include "tensor/min_max.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -123,7 +124,7 @@ static int split(const char *op, br_tensor *x, int64_t size, const int64_t *size
     p->dim = dim;
     p->n = n;
     for (int64_t i = 0, rest = x->sizes[dim]; i < n; rest -= p->sizes[i++])
-        p->sizes[i] = sizes ? sizes[i] : size < rest ? size : rest;
+        p->sizes[i] = sizes ? sizes[i] : br__min(size, rest);
     int count = make_parts(&split_op, x, p, capacity, parts);
     br_free(p);
     return count;

@@ -14,6 +14,7 @@
 #include "backends/cpu/kernels.h"
 #include "backends/matmul_precision.h"
 #include "tensor/denormal.h"
+#include "tensor/min_max.h"
 #include "tensor/tensor_internal.h"
 
 #include <stdatomic.h>
@@ -47,11 +48,6 @@ typedef struct job {
 static int64_t ratio(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
-}
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 static int64_t product(int n, const int64_t *sizes)
@@ -111,7 +107,7 @@ static void run_team(void *context, int64_t team)
     job *j = context;
     void *scratch = j->scratch + team * j->scratch_bytes;
     for (int64_t i; (i = atomic_fetch_add(&j->next, j->claim_size)) < j->units;)
-        for (int64_t end = min64(i + j->claim_size, j->units); i < end; i++)
+        for (int64_t end = br__min(i + j->claim_size, j->units); i < end; i++)
             j->unit(j, i, scratch);
 }
 
@@ -132,7 +128,7 @@ static double work(const br_attention_work *w)
  * the others little. */
 static void set_teams(job *j, double total, double unit)
 {
-    j->teams = total < SERIAL_WORK ? 1 : min64(br_get_num_threads(), j->units);
+    j->teams = total < SERIAL_WORK ? 1 : br__min(br_get_num_threads(), j->units);
     j->claim_size = unit < CLAIM_WORK ? 1 + (int64_t)(CLAIM_WORK / (unit + 1)) : 1;
     int64_t share = ratio(j->units, 2 * j->teams);
     if (j->claim_size > share)
@@ -169,7 +165,7 @@ static void attend(const job *j, int64_t i, void *scratch)
         block = j->blocks - 1 - block;
     w.scratch = scratch;
     int64_t first = block * j->block;
-    j->kernels->forward(&w, first, min64(first + j->block, w.queries));
+    j->kernels->forward(&w, first, br__min(first + j->block, w.queries));
 }
 
 bool br__attention(const br_attention *a)
@@ -195,8 +191,8 @@ static void differentiate(const job *j, const br_attention_work *w, int64_t t, i
 {
     int64_t queries = (keys + t) % j->chunks * j->queries;
     keys *= j->keys;
-    j->kernels->backward(w, queries, min64(queries + j->queries, w->queries), keys,
-                         min64(keys + j->keys, w->keys));
+    j->kernels->backward(w, queries, br__min(queries + j->queries, w->queries), keys,
+                         br__min(keys + j->keys, w->keys));
 }
 
 /* Computes the gradients of group i of heads, which add to the same gradients. */
@@ -289,7 +285,7 @@ bool br__attention_grad(const br_attention *given)
     a.head.writes = br__attention_grad_writes(given);
     j.a = &a;
     j.serial = heads / j.parallel;
-    j.chunks = ratio(w->queries > w->keys ? w->queries : w->keys, CHUNK);
+    j.chunks = ratio(br__max(w->queries, w->keys), CHUNK);
     j.queries = chunk_size(w->queries, j.chunks);
     j.keys = chunk_size(w->keys, j.chunks);
     bool by_heads = j.parallel >= UNITS_PER_THREAD * br_get_num_threads();

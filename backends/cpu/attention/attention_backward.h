@@ -147,7 +147,7 @@ static void differentiate_block(const br_attention_work *w, const backward_space
     for (int64_t i = 0; i < n; i += TILE_COLUMNS)
         differentiate_panel(
             w, s, &left_keys, &left_values, i,
-            &(score_block){ first + i, smaller(n - i, TILE_COLUMNS), key, keys, ROW });
+            &(score_block){ first + i, br__min(n - i, TILE_COLUMNS), key, keys, ROW });
     const int64_t step = panel_rows(n) * TILE_COLUMNS;
     if (w->dvalue.at) {
         const left_operand p = prepare_left(s->left, keys, n, s->p, ROW, 1);
@@ -175,13 +175,13 @@ static void attention_grad_kernel(const br_attention_work *w, int64_t first, int
     backward_space s;
     backward_layout(w, w->scratch, &s);
     for (int64_t i = first; i < end; i += QUERIES) {
-        const int64_t n = smaller(end - i, QUERIES);
-        const int64_t keys_end = w->causal ? smaller(key_end, i + n) : key_end;
+        const int64_t n = br__min(end - i, QUERIES);
+        const int64_t keys_end = w->causal ? br__min(key_end, i + n) : key_end;
         if (key >= keys_end)
             continue;
         load_queries(w, &s, i, n);
         for (int64_t k = key; k < keys_end; k += KEYS)
-            differentiate_block(w, &s, i, n, k, smaller(keys_end - k, KEYS));
+            differentiate_block(w, &s, i, n, k, br__min(keys_end - k, KEYS));
     }
 }
 

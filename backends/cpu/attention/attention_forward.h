@@ -24,6 +24,7 @@
 #include "backends/cpu/math.h"
 #include "backends/cpu/pointwise/dropout.h"
 #include "backends/cpu/shape/transpose.h"
+#include "tensor/min_max.h"
 
 enum { QUERIES = BR_ATTENTION_BLOCK, KEYS = BR_ATTENTION_BLOCK };
 
@@ -32,11 +33,6 @@ enum { QUERIES = BR_ATTENTION_BLOCK, KEYS = BR_ATTENTION_BLOCK };
 typedef struct score_block {
     int64_t first, n, key, keys, row;
 } score_block;
-
-static inline int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static inline real *row_at(const br_strided *x, int64_t row)
 {
@@ -64,7 +60,7 @@ static void multiply_panels(int64_t m, int64_t n, const left_operand *a, const r
     for (int64_t j = 0; j < n; j += TILE_COLUMNS, panels += step) {
         tile_out out = { .c = c + j,
                          .c_row = c_row,
-                         .columns = smaller(n - j, TILE_COLUMNS),
+                         .columns = br__min(n - j, TILE_COLUMNS),
                          .accumulate = accumulate };
         multiply_panel(&g, panels, TILE_COLUMNS, out, NULL, none);
     }
@@ -294,7 +290,7 @@ static void attention_kernel(const br_attention_work *w, int64_t first, int64_t 
     forward_space s;
     running r;
     forward_layout(w, w->scratch, &s);
-    const int64_t n = end - first, keys = w->causal ? smaller(end, w->keys) : w->keys;
+    const int64_t n = end - first, keys = w->causal ? br__min(end, w->keys) : w->keys;
     for (int64_t i = 0; i < BR_ATTENTION_QUERIES; i++) {
         r.top[i] = -(real)INFINITY;
         r.sum[i] = 0;
@@ -304,17 +300,17 @@ static void attention_kernel(const br_attention_work *w, int64_t first, int64_t 
     pack_panels(s.queries, w->width, n, row_at(&w->query, first), w->query.column, w->query.row,
                 (real)w->scale);
     for (int64_t key = 0; key < keys; key += KEYS) {
-        int64_t count = smaller(keys - key, KEYS);
+        int64_t count = br__min(keys - key, KEYS);
         const left_operand left =
             prepare_left(s.keys, count, w->width, row_at(&w->key, key), w->key.row, w->key.column);
         for (int64_t j = 0; j < w->value_width; j += TILE_COLUMNS)
             pack_panels(
-                s.values + j * panel_rows(KEYS), count, smaller(w->value_width - j, TILE_COLUMNS),
+                s.values + j * panel_rows(KEYS), count, br__min(w->value_width - j, TILE_COLUMNS),
                 row_at(&w->value, key) + j * w->value.column, w->value.row, w->value.column, 1);
         for (int64_t i = 0; i < n; i += TILE_COLUMNS) {
-            score_block b = { first + i, smaller(n - i, TILE_COLUMNS), key, count, TILE_COLUMNS };
+            score_block b = { first + i, br__min(n - i, TILE_COLUMNS), key, count, TILE_COLUMNS };
             if (w->causal)
-                b.keys = smaller(count, b.first + b.n - key);
+                b.keys = br__min(count, b.first + b.n - key);
             if (b.keys > 0)
                 attend(w, &s, &left, &r, i, &b);
         }

@@ -10,6 +10,7 @@
 #include "backends/cpu/conv/convolution_ways.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/hints.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
 
@@ -120,7 +121,7 @@ static void for_each_part(sums *s, void (*work)(const sums *s))
         BR_SHAPE(max_items * channels * s->plane + BR_GEMM_PADDING / (int64_t)sizeof(float)),
         s->from->dtype);
     for (s->item = 0; copy && s->item < batch && !br_failed(); s->item += max_items) {
-        s->items = batch - s->item < max_items ? batch - s->item : max_items;
+        s->items = br__min(batch - s->item, max_items);
         s->copy = copy->data;
         br__parallel(s->items * channels, pad_task, s);
         work(s);

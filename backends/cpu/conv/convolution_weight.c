@@ -6,13 +6,9 @@
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/hints.h"
 #include "backends/cpu/shape/copy.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 typedef struct weight_work {
     const br_convolution *g;
@@ -36,8 +32,8 @@ static void copy_items(const weight_work *w)
         const int64_t available = w->size[d] - g->before[d];
         if (available <= 0)
             return;
-        br__window_slice(&from, 2 + d, 0, min64(available, g->size[d]), 1);
-        br__window_slice(&to, 1 + d, g->before[d], min64(available, g->size[d]), 1);
+        br__window_slice(&from, 2 + d, 0, br__min(available, g->size[d]), 1);
+        br__window_slice(&to, 1 + d, g->before[d], br__min(available, g->size[d]), 1);
     }
     br__window_reshape(&to, 4, from.sizes,
                        (int64_t[]){ to.strides[0], to.strides[3], to.strides[1], to.strides[2] });
@@ -166,7 +162,7 @@ static void sum_weight(weight_work *w)
     w->c_columns = w->b_columns + br__conv_fan_in(g);
     list_weight(w, max_items);
     for (w->item = 0; w->item < g->batch && !br_failed(); w->item += max_items) {
-        w->items = g->batch - w->item < max_items ? g->batch - w->item : max_items;
+        w->items = br__min(g->batch - w->item, max_items);
         weight_part(w);
     }
 }
@@ -184,7 +180,7 @@ ALWAYS_INLINE void turn(size_t size, const br_convolution *g, const char *restri
     enum { CHANNEL_BLOCK = 16 };
     const int64_t taps = br__conv_taps(g), channels = g->channels / g->groups, step = (int64_t)size;
     for (int64_t first = 0; first < channels; first += CHANNEL_BLOCK) {
-        const int64_t end = min64(channels, first + CHANNEL_BLOCK);
+        const int64_t end = br__min(channels, first + CHANNEL_BLOCK);
         for (int64_t t = 0; t < taps; t++)
             for (int64_t c = first; c < end; c++)
                 memcpy(to + (c * taps + t) * step, from + (t * channels + c) * step, size);

@@ -5,6 +5,7 @@
  * in order. The results therefore do not depend on the number of threads. */
 #include "backends/cpu/conv/convolution_ways.h"
 #include "backends/cpu/kernels.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
 
@@ -128,7 +129,7 @@ static void run(job *j, const br_axis *a, void (*task)(void *context, int64_t sh
     j->work.to_row = a[0].to_step * width, j->work.to_step = a[1].to_step;
     j->each = j->g->outputs / j->g->groups;
     j->shares = SHARES * br_get_num_threads();
-    j->shares = j->shares < j->planes ? j->shares : j->planes;
+    j->shares = br__min(j->shares, j->planes);
     j->padded_bytes = (br__padded_size(&j->padding) * size + READ_PADDING + 63) / 64 * 64;
     j->scratch_bytes = j->padded_bytes + (taps + EXTRA_TAPS) * TAP_BYTES;
     br_scope *scope = br_scope_begin();

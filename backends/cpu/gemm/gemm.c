@@ -8,6 +8,7 @@
 #include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/gemm/gemm_share.h"
 #include "tensor/denormal.h"
+#include "tensor/min_max.h"
 #include "tensor/tensor_internal.h"
 
 #include <math.h>
@@ -54,16 +55,6 @@ typedef struct piece {
     void *buffer;
     br_gemm_team *team; /* if there is a buffer */
 } piece;
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* Returns a / b, rounded up. */
 static int64_t ratio(int64_t a, int64_t b)
@@ -152,10 +143,10 @@ static void multiply_block(const job *j, const piece *p, int64_t i, int64_t i_en
                             .accumulate = g->accumulate || k > 0,
                             .exceeds_l2 = j->exceeds_l2 };
     if (k_end < g->k)
-        block.next = runs_of_a(j, p, i, i_end, k_end, min64(k_end + j->depth, g->k));
+        block.next = runs_of_a(j, p, i, i_end, k_end, br__min(k_end + j->depth, g->k));
     else if (i_end < p->row_end)
-        block.next = runs_of_a(j, p, i_end, min64(i_end + j->block_rows, p->row_end), 0,
-                               min64(j->depth, g->k));
+        block.next = runs_of_a(j, p, i_end, br__min(i_end + j->block_rows, p->row_end), 0,
+                               br__min(j->depth, g->k));
     if (g->bias && k == 0)
         block.bias = (const char *)g->bias + p->column * size;
     if (g->b_rows) {
@@ -181,10 +172,10 @@ static void multiply_block(const job *j, const piece *p, int64_t i, int64_t i_en
 static void multiply_by_tiles(const job *j, const piece *p)
 {
     for (int64_t i = p->row; i < p->row_end; i += j->block_rows) {
-        const int64_t i_end = min64(i + j->block_rows, p->row_end);
+        const int64_t i_end = br__min(i + j->block_rows, p->row_end);
         int64_t k = 0;
         do { /* once even if g->k is 0: C becomes the bias, or zeros */
-            multiply_block(j, p, i, i_end, k, min64(k + j->depth, j->g->k));
+            multiply_block(j, p, i, i_end, k, br__min(k + j->depth, j->g->k));
             k += j->depth;
         } while (k < j->g->k);
     }
@@ -195,7 +186,7 @@ static void multiply_by_tiles(const job *j, const piece *p)
  * tiles, which pays if k is large enough to outweigh the horizontal sums. */
 static bool should_use_dots(const br_gemm_kernels *kernels, const br_gemm *g)
 {
-    const int64_t fewer = min64(g->m, g->n), many = max64(g->m, g->n);
+    const int64_t fewer = br__min(g->m, g->n), many = br__max(g->m, g->n);
     return g->a_col == 1 && g->b_row == 1 && !g->b_rows &&
            (g->m == 1 || (fewer <= MAX_DOT_ROWS && g->k >= kernels->dot_length * fewer) ||
             (many <= kernels->dot_square && g->k >= DOT_SQUARE_LENGTH));
@@ -356,10 +347,10 @@ static void cut(job *j, int64_t parts)
     const int64_t height = row_unit(j), tall = ratio(j->g->m, height);
     const int64_t width = j->kernels->gemm_columns, wide = ratio(j->g->n, width);
     double min_cost = INFINITY;
-    for (int64_t columns = min64(parts, wide); columns >= 1; columns--) {
-        int64_t rows = min64(parts / columns, tall);
-        double m = (double)min64(ratio(tall, rows) * height, j->g->m);
-        double n = (double)min64(ratio(wide, columns) * width, j->g->n);
+    for (int64_t columns = br__min(parts, wide); columns >= 1; columns--) {
+        int64_t rows = br__min(parts / columns, tall);
+        double m = (double)br__min(ratio(tall, rows) * height, j->g->m);
+        double n = (double)br__min(ratio(wide, columns) * width, j->g->n);
         double cost = m * n + PACKING_COST * (m + n);
         if (cost < min_cost) {
             min_cost = cost;
@@ -379,7 +370,7 @@ static void cut_for_threads(job *j)
         cut(j, BLIS_PIECES);
     else
         cut(j, n >= 4 * threads ? 1 : threads);
-    j->teams = min64(threads, n * j->row_parts * j->column_parts);
+    j->teams = br__min(threads, n * j->row_parts * j->column_parts);
 }
 
 /* Returns whether rows at this distance map to different sets of the L1 cache, whose sets repeat
@@ -401,7 +392,7 @@ static bool should_pack_a(const job *j)
     return j->multiply == multiply_by_tiles &&
            (j->kernels->only_packed ||
             (columns >= (spread ? SPREAD_PANELS : 4) * j->kernels->gemm_columns &&
-             j->block_rows * min64(j->depth, g->k) * j->size >= L1_BYTES));
+             j->block_rows * br__min(j->depth, g->k) * j->size >= L1_BYTES));
 }
 
 /* Makes more teams than threads. A thread that has finished its own teams can then take over whole
@@ -411,7 +402,7 @@ static void split_teams(job *j)
     const int64_t n = batches(j->g), pieces = n * j->row_parts * j->column_parts;
     const int64_t worth = (int64_t)((double)n * work(j->g) / TEAM_WORK);
     if (j->teams > 1)
-        j->teams = max64(j->teams, min64(min64(pieces, worth), TEAMS_PER_THREAD * j->teams));
+        j->teams = br__max(j->teams, br__min(br__min(pieces, worth), TEAMS_PER_THREAD * j->teams));
 }
 
 static bool run(job *j)

@@ -8,6 +8,7 @@
 #include "backends/cpu/gemm/matmul_internal.h"
 #include "backends/cpu/pointwise/for_each.h"
 #include "tensor/denormal.h"
+#include "tensor/min_max.h"
 
 /* ---- Tensors as batches of matrices ---------------------------------------------------------- */
 
@@ -93,7 +94,7 @@ static void dot_piece(void *context, int64_t i)
     int64_t first = i * job->piece, rest = job->length - first;
     job->dots(&(br_gemm_block){ .m = 1,
                                 .n = 1,
-                                .k = rest < job->piece ? rest : job->piece,
+                                .k = br__min(rest, job->piece),
                                 .a = job->a + first * job->size,
                                 .a_col = 1,
                                 .b = job->b + first * job->size,
@@ -119,8 +120,7 @@ static void long_dot(const br_matmul_tensors *w)
                     .size = (int64_t)br__dtype_size(a->dtype),
                     .sums = sums };
     const int64_t max_length = (a->numel + MAX_PIECES - 1) / MAX_PIECES;
-    job.piece =
-        br__piece_size(a->numel, max_length > BR_GRAIN ? max_length : BR_GRAIN, BR_PIECE_UNIT);
+    job.piece = br__piece_size(a->numel, br__max(max_length, BR_GRAIN), BR_PIECE_UNIT);
     int64_t pieces = (job.length + job.piece - 1) / job.piece;
     const br_float_mode before = br__flush_denormals();
     br__parallel(pieces, dot_piece, &job);
@@ -160,7 +160,7 @@ bool br__cpu_matmul(const br_matmul_tensors *w)
         br__cpu_pointwise(BR_POINTWISE(copy), 2, (const br_tensor *[]){ w->c, w->bias }, NULL);
         g.accumulate = true;
     }
-    const int batch_ndim = a.batch_ndim > b.batch_ndim ? a.batch_ndim : b.batch_ndim;
+    const int batch_ndim = br__max(a.batch_ndim, b.batch_ndim);
     set_batch(&g, &a, &b, batch_ndim, w->c->sizes);
     return br__gemm(&g);
 }

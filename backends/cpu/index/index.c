@@ -9,6 +9,7 @@
  * instruction sets. */
 #include "backends/cpu/index/index.h"
 #include "backends/cpu/hints.h"
+#include "tensor/min_max.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -134,8 +135,8 @@ FLOAT_LOOPS(f64, double)
 /* Sums and products wrap around. */
 COMBINE_LOOP(add_i64, int64_t, (int64_t)((uint64_t)a + (uint64_t)b))
 COMBINE_LOOP(mul_i64, int64_t, (int64_t)((uint64_t)a *(uint64_t)b))
-COMBINE_LOOP(max_i64, int64_t, a > b ? a : b)
-COMBINE_LOOP(min_i64, int64_t, a < b ? a : b)
+COMBINE_LOOP(max_i64, int64_t, br__max(a, b))
+COMBINE_LOOP(min_i64, int64_t, br__min(a, b))
 
 /* Sum and maximum are "or"; product and minimum are "and". */
 COMBINE_LOOP(or_bool, bool, a | b)

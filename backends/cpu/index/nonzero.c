@@ -1,5 +1,6 @@
 /* backends/cpu/index/nonzero.c - the positions at which a mask is true. */
 #include "backends/cpu/index/index_internal.h"
+#include "tensor/min_max.h"
 
 /* A contiguous mask of bytes, processed in pieces of BR_GRAIN, and where each piece's positions
  * begin in the result. */
@@ -14,7 +15,7 @@ typedef struct places_job {
 static int64_t end_of(const places_job *job, int64_t piece)
 {
     int64_t end = (piece + 1) * BR_GRAIN;
-    return end < job->n ? end : job->n;
+    return br__min(end, job->n);
 }
 
 static void count_piece(void *context, int64_t piece)

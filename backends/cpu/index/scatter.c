@@ -7,6 +7,7 @@
 #include "backends/cpu/index/index.h"
 #include "backends/cpu/index/index_internal.h"
 #include "backends/cpu/pointwise/for_each.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
 
@@ -22,7 +23,7 @@ static void scatter_piece(void *context, int64_t i)
     const scatter_job *job = context;
     br_tensor x = job->x, y = job->y, index = job->index;
     int64_t start = i * job->piece, rest = y.sizes[job->cut] - start;
-    int64_t length = rest < job->piece ? rest : job->piece;
+    int64_t length = br__min(rest, job->piece);
     br__window_slice(&x, job->cut, start, length, 1);
     br__window_slice(&y, job->cut, start, length, 1);
     br__window_slice(&index, job->cut, start, length, 1);
@@ -38,7 +39,7 @@ static void run(scatter_job *job, int64_t numel)
         if (job->y.sizes[i] > job->y.sizes[job->cut])
             job->cut = i;
     const int64_t threads = br_get_num_threads(), max_tasks = threads > 1 ? 2 * threads : 1;
-    const int64_t worth = numel / BR_GRAIN + 1, tasks = worth < max_tasks ? worth : max_tasks;
+    const int64_t worth = numel / BR_GRAIN + 1, tasks = br__min(worth, max_tasks);
     const int64_t n = job->y.sizes[job->cut];
     const int64_t line = CACHE_LINE / (int64_t)br__dtype_size(job->x.dtype);
     job->piece = ((n + tasks - 1) / tasks + line - 1) / line * line;

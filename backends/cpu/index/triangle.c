@@ -1,5 +1,6 @@
 /* backends/cpu/index/triangle.c - matrices without the elements above or below a diagonal. */
 #include "backends/cpu/index/index_internal.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
 
@@ -21,7 +22,7 @@ static void clear_rows(void *context, int64_t task)
         /* The first column above the diagonal for tril, the first on or above it for triu. */
         if (__builtin_add_overflow(i + !job->upper, job->diagonal, &edge))
             edge = INT64_MAX;
-        edge = edge < 0 ? 0 : edge > to ? to : edge;
+        edge = edge < 0 ? 0 : br__min(edge, to);
         *(job->upper ? &to : &from) = edge;
         memset(job->data + (size_t)(row * job->columns + from) * job->size, 0,
                (size_t)(to - from) * job->size);

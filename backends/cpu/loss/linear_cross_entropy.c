@@ -6,6 +6,7 @@
 #include "backends/cpu/loss/loss_internal.h"
 #include "backends/cpu/pointwise/for_each.h"
 #include "backends/cpu/reduce/reduce_internal.h"
+#include "tensor/min_max.h"
 
 typedef struct job {
     const char *op;
@@ -99,7 +100,7 @@ static bool run_chunks(job *j)
     bool ok = true;
     for (int64_t first = 0; ok && first < j->rows.rows; first += t->chunk) {
         const int64_t rest = j->rows.rows - first;
-        ok = run_chunk(j, (range){ first, rest < t->chunk ? rest : t->chunk });
+        ok = run_chunk(j, (range){ first, br__min(rest, t->chunk) });
     }
     return ok;
 }

@@ -5,6 +5,7 @@
  * channel, then dx. */
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/norm/norm_internal.h"
+#include "tensor/min_max.h"
 
 #include <math.h>
 
@@ -36,7 +37,7 @@ static plan plan_of(const br_channel_norm_work *w)
     if (p->across) {
         int64_t worth = BR_GRAIN / (item + 1) + 1,
                 least_per_piece = (p->batch - 1) / MAX_PIECES + 1;
-        p->per_piece = worth > least_per_piece ? worth : least_per_piece;
+        p->per_piece = br__max(worth, least_per_piece);
     }
     p->pieces = (p->batch + p->per_piece - 1) / p->per_piece;
     p->chunk = BR_GRAIN / (p->inner * p->per_piece + 1) + 1;
@@ -63,7 +64,7 @@ static void run_task(void *context, int64_t i)
     int64_t first = piece * p->per_piece, last = first + p->per_piece;
     br_channel_work w = a->all;
     w.inner = p->inner;
-    w.channels = p->channels - channel < p->chunk ? p->channels - channel : p->chunk;
+    w.channels = br__min(p->channels - channel, p->chunk);
     w.first =
         br__offset_pointer(w.first, (piece * p->channels + channel) * (int64_t)sizeof(double));
     w.second =
@@ -142,7 +143,7 @@ static moments of_group(const plan *p, int64_t set_index, int64_t first, const d
     int64_t piece = p->across ? 0 : set_index, end = p->across ? p->pieces : set_index + 1;
     for (; piece < end; piece++) {
         int64_t rest = p->batch - piece * p->per_piece;
-        double count = (double)((rest < p->per_piece ? rest : p->per_piece) * p->inner);
+        double count = (double)(br__min(rest, p->per_piece) * p->inner);
         for (int64_t c = first; c < first + p->group; c++)
             join(&m, count, means[piece * p->channels + c], squares[piece * p->channels + c]);
     }

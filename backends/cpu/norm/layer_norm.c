@@ -2,6 +2,7 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/norm/norm_internal.h"
 #include "backends/cpu/reduce/reduce_internal.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
 
@@ -19,7 +20,7 @@ static void run_task(void *context, int64_t i)
     int64_t first = i * j->rows_per_task, rest = j->all.rows - first;
     int64_t rows = first * j->all.n * j->size, row = first * j->size, sums = i * j->all.n * j->size;
     br_layer_norm_work work = j->all;
-    work.rows = rest < j->rows_per_task ? rest : j->rows_per_task;
+    work.rows = br__min(rest, j->rows_per_task);
     work.x = br__offset_pointer(work.x, rows);
     work.dy = br__offset_pointer(work.dy, rows);
     work.y = br__offset_pointer(work.y, rows);

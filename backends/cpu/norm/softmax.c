@@ -1,6 +1,7 @@
 /* backends/cpu/norm/softmax.c - softmax and log softmax in parallel over rows. */
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/norm/norm_internal.h"
+#include "tensor/min_max.h"
 
 /* The sizes of a contiguous tensor before, along and after the dimension. */
 typedef struct split {
@@ -40,7 +41,7 @@ static void run_task(void *context, int64_t i)
     const job *j = context;
     int64_t first = i * j->units_per_task, last = first + j->units_per_task;
     if (j->s.after == 1) {
-        last = last < j->s.before ? last : j->s.before;
+        last = br__min(last, j->s.before);
         run_kernel(j, first * j->s.n, last - first);
         return;
     }

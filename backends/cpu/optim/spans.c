@@ -1,5 +1,6 @@
 /* backends/cpu/optim/spans.c - one parallel loop over many tensors. */
 #include "backends/cpu/optim/spans.h"
+#include "tensor/min_max.h"
 #include "tensor/parallel.h"
 
 /* Tensors start at multiples of this many elements, so that pieces begin at cache-line boundaries.
@@ -58,7 +59,7 @@ static void run_piece(void *context, int64_t piece)
     for (int64_t i = span_at(r, first); i < r->n && r->spans[i].start < last; i++) {
         const br_loop_span *s = &r->spans[i];
         int64_t from = first > s->start ? first - s->start : 0;
-        int64_t to = last - s->start < s->numel ? last - s->start : s->numel;
+        int64_t to = br__min(last - s->start, s->numel);
         if (from < to)
             r->run(r->context, piece, i, from, to - from);
     }

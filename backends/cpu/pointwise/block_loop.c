@@ -10,6 +10,7 @@
  * memory-bound, so there is one build for all instruction sets. */
 #include "backends/cpu/pointwise/block_loop.h"
 #include "backends/cpu/hints.h"
+#include "tensor/min_max.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -89,7 +90,7 @@ void br__by_blocks(int64_t n, char *const *data, const int64_t *s, const void *p
         return;
     }
     for (int64_t i = done; i < n; i += PART) {
-        const int64_t count = n - i < PART ? n - i : PART, whole = (count + run - 1) & -run;
+        const int64_t count = br__min(n - i, PART), whole = (count + run - 1) & -run;
         for (int k = 0; k < operands; k++) {
             char *from = data[k] + i * s[k];
             at[k] = s[k] == size[k] && whole == count ? from : buffer[k];

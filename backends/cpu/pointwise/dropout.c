@@ -1,6 +1,7 @@
 /* backends/cpu/pointwise/dropout.c - the random bits of dropout, and dropout with them. */
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pointwise/for_each.h"
+#include "tensor/min_max.h"
 #include "tensor/random_internal.h"
 
 /* ---- Bits ------------------------------------------------------------------------------------ */
@@ -15,8 +16,8 @@ static void run_bits_task(void *context, int64_t i)
 {
     const bits_job *j = context;
     const int64_t first = i * BR_GRAIN, rest = j->n - first;
-    br__kernels_of(BR_F32)->dropout_bits(rest < BR_GRAIN ? rest : BR_GRAIN, first, j->key,
-                                         j->threshold, j->bits + first / 64);
+    br__kernels_of(BR_F32)->dropout_bits(br__min(rest, BR_GRAIN), first, j->key, j->threshold,
+                                         j->bits + first / 64);
 }
 
 void br__cpu_dropout_bits(const br_tensor *t, int64_t n, double p)
@@ -46,7 +47,7 @@ static void run_task(void *context, int64_t i)
     const job *j = context;
     const int64_t first = i * BR_GRAIN, rest = j->numel - first, offset = first * j->size;
     const br_dropout_work d = { j->d.bits + first / 64, j->d.scale };
-    j->kernel(rest < BR_GRAIN ? rest : BR_GRAIN, &d, j->x + offset, j->y + offset);
+    j->kernel(br__min(rest, BR_GRAIN), &d, j->x + offset, j->y + offset);
 }
 
 void br__cpu_dropout(const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale)

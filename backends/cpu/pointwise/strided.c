@@ -5,6 +5,7 @@
  * dimensions are iterated with an index per dimension. Large loops are split into pieces of a fixed
  * number of elements. */
 #include "backends/cpu/pointwise/for_each.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
 
@@ -99,12 +100,12 @@ static void run_task(void *context, int64_t i)
     int64_t rows = p->numel / p->sizes[0];
     if (p->pieces_per_row > 1) {
         int64_t row = i / p->pieces_per_row, from = i % p->pieces_per_row * p->piece;
-        int64_t count = p->sizes[0] - from < p->piece ? p->sizes[0] - from : p->piece;
+        int64_t count = br__min(p->sizes[0] - from, p->piece);
         run_rows(p, row, row + 1, from, count);
         return;
     }
     int64_t first = i * p->rows_per_task;
-    int64_t last = first + p->rows_per_task < rows ? first + p->rows_per_task : rows;
+    int64_t last = br__min(first + p->rows_per_task, rows);
     run_rows(p, first, last, 0, p->sizes[0]);
 }
 

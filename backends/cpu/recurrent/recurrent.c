@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pointwise/for_each.h"
 #include "backends/cpu/recurrent/recurrent_internal.h"
+#include "tensor/min_max.h"
 
 /* A call and its sizes. */
 typedef struct layer {
@@ -59,7 +60,7 @@ static void run_rows(void *context, int64_t task)
     br_recurrent_work w = j->all;
     int64_t first = task * j->per_task, state = first * w.size * j->bytes;
     int64_t gates = state * br__gates_of(w.kind), kept = state * br__kept_of(w.kind);
-    w.rows = w.rows - first < j->per_task ? w.rows - first : j->per_task;
+    w.rows = br__min(w.rows - first, j->per_task);
     w.gi = br__offset_pointer(w.gi, gates), w.gh = br__offset_pointer(w.gh, gates);
     w.dgi = br__offset_pointer(w.dgi, gates), w.dgh = br__offset_pointer(w.dgh, gates);
     w.h = br__offset_pointer(w.h, state), w.c = br__offset_pointer(w.c, state);

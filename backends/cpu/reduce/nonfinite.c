@@ -2,6 +2,7 @@
  * detection must have none. */
 #include "backends/cpu/pointwise/for_each.h"
 #include "backends/cpu/reduce/reduce_internal.h"
+#include "tensor/min_max.h"
 
 #include <math.h>
 
@@ -17,7 +18,7 @@ static void find(int64_t n, char *const *data, const int64_t *strides, const voi
     double part[PART];
     unsigned nans = 0, infinities = 0;
     for (int64_t k = 0; k < n; k += PART) {
-        const int64_t count = n - k < PART ? n - k : PART;
+        const int64_t count = br__min(n - k, PART);
         br__dtypes[found->dtype].load(part, count, data[0] + k * strides[0], strides[0]);
         for (int64_t i = 0; i < count; i++) {
             nans |= isnan(part[i]) != 0;

@@ -6,6 +6,7 @@
  * each y is a rounded total. Additions are in the order of the elements, so the results do not
  * depend on the number of threads. Integers wrap around. */
 #include "backends/cpu/reduce/reduce_internal.h"
+#include "tensor/min_max.h"
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
@@ -76,7 +77,7 @@ static void run_task(void *context, int64_t task)
         int64_t column = unit % j->tiles * TILE, rest = j->after - column;
         int64_t offset = (unit / j->tiles * j->n * j->after + column) * j->size;
         j->kernel(&(block){ .n = j->n,
-                            .columns = rest < TILE ? rest : TILE,
+                            .columns = br__min(rest, TILE),
                             .step = j->after,
                             .reverse = j->reverse,
                             .x = j->x + offset,
@@ -97,7 +98,7 @@ void br__cpu_scan(const br_tensor *y, const br_tensor *x, const br_scan_work *wo
     for (int i = 0; i < x->ndim; i++)
         *(i < work->dim ? &j.before : i == work->dim ? &j.n : &j.after) *= x->sizes[i];
     j.tiles = (j.after + TILE - 1) / TILE;
-    int64_t columns = j.after < TILE ? j.after : TILE;
+    int64_t columns = br__min(j.after, TILE);
     j.units_per_task = BR_GRAIN / (j.n * columns) + 1;
     br__parallel((j.before * j.tiles + j.units_per_task - 1) / j.units_per_task, run_task, &j);
 }

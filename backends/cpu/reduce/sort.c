@@ -9,6 +9,7 @@
  * insertion sort. Rows of keys are sorted by a bottom-up merge sort, since their keys are long and
  * rarely read to the end. */
 #include "backends/cpu/reduce/sort.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
 
@@ -148,8 +149,8 @@ void br__sort_rows(int64_t n, int64_t width, const br_sort_entry *keys, int64_t 
         order[i] = i;
     for (int64_t half = 1; half < n; half *= 2) {
         for (int64_t first = 0; first < n; first += 2 * half) {
-            int64_t rest = n - first, some = rest < 2 * half ? rest : 2 * half;
-            merge(some, some < half ? some : half, width, keys, order + first, spare + first);
+            int64_t rest = n - first, some = br__min(rest, 2 * half);
+            merge(some, br__min(some, half), width, keys, order + first, spare + first);
         }
         memcpy(order, spare, (size_t)n * sizeof *order);
     }

@@ -1,6 +1,7 @@
 /* backends/cpu/reduce/sort_lines.c - sorts the lines along a dimension, and rows. */
 #include "backends/cpu/reduce/reduce_internal.h"
 #include "backends/cpu/reduce/sort.h"
+#include "tensor/min_max.h"
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
@@ -60,7 +61,7 @@ bool br__cpu_sort(const char *op, const br_tensor *out, const br_tensor *x, cons
     j.lines = x->numel / j.n;
     /* Sorting costs many simple operations per element. */
     int64_t worth = x->numel / (BR_GRAIN / 8) + 1;
-    int64_t tasks = worth < MAX_TASKS ? worth : MAX_TASKS;
+    int64_t tasks = br__min(worth, MAX_TASKS);
     j.lines_per_task = (j.lines + tasks - 1) / tasks;
     tasks = (j.lines + j.lines_per_task - 1) / j.lines_per_task;
     br_extent *extent;

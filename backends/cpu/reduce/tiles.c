@@ -8,6 +8,7 @@
 #include "backends/cpu/hints.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/reduce/reduce_internal.h"
+#include "tensor/min_max.h"
 
 #include <math.h>
 #include <string.h>
@@ -97,7 +98,7 @@ static void cut(plan *p)
 {
     int64_t across = p->kept.axis[0].size, rows = p->folded.count;
     bool rows_are_dense = p->folded.axis[0].stride == (int64_t)br_dtype_size(p->x->dtype);
-    p->tile = across < TILE ? across : TILE;
+    p->tile = br__min(across, TILE);
     if (rows_are_dense && p->tile * rows > BR_GRAIN)
         p->tile = rows < BR_GRAIN ? BR_GRAIN / rows : 1;
     p->tiles_across = (across + p->tile - 1) / p->tile;
@@ -110,8 +111,8 @@ static void cut(plan *p)
             br__piece_size(p->n_tiles, BR_GRAIN / (p->tile * (rows > 0 ? rows : 1)), 1);
     } else if (p->n_tiles < ENOUGH && p->tile * rows >= 2 * BR_GRAIN) {
         int64_t worth = (rows - 1) / (ENOUGH / p->n_tiles) + 1;
-        worth = worth < BR_GRAIN / p->tile ? BR_GRAIN / p->tile : worth;
-        p->piece = br__piece_size(rows, worth < MIN_ROWS ? MIN_ROWS : worth, RUN);
+        worth = br__max(worth, BR_GRAIN / p->tile);
+        p->piece = br__piece_size(rows, br__max(worth, MIN_ROWS), RUN);
         p->n_pieces = (rows + p->piece - 1) / p->piece;
     }
 }
@@ -137,7 +138,7 @@ static void fold_rows(const plan *p, const char *x, int64_t columns, int64_t fro
             start += rest % p->folded.axis[d].size * p->folded.axis[d].stride;
             rest /= p->folded.axis[d].size;
         }
-        int64_t rows = inner->size - place < to - i ? inner->size - place : to - i;
+        int64_t rows = br__min(inner->size - place, to - i);
         p->kernel(&(br_fold){ .x = start,
                               .rows = rows,
                               .columns = columns,
@@ -165,7 +166,7 @@ static int64_t locate(const plan *p, int64_t tile, int64_t *offset, int64_t *out
         *offset += i * p->kept.axis[d].stride;
         *out += i * p->kept.axis[d].out_stride;
     }
-    return across->size - first < p->tile ? across->size - first : p->tile;
+    return br__min(across->size - first, p->tile);
 }
 
 /* ---- Results --------------------------------------------------------------------------------- */
@@ -210,7 +211,7 @@ static void run_piece(void *context, int64_t task)
     const plan *p = context;
     int64_t offset, at, columns = locate(p, task / p->n_pieces, &offset, &at);
     int64_t from = task % p->n_pieces * p->piece;
-    int64_t to = from + p->piece < p->folded.count ? from + p->piece : p->folded.count;
+    int64_t to = br__min(from + p->piece, p->folded.count);
     fold_rows(p, p->x->data + offset, columns, from, to, p->values + task * p->tile,
               p->indices + task * p->tile);
 }

@@ -1,5 +1,6 @@
 /* backends/cpu/shape/cat.c - concatenation. */
 #include "backends/cpu/shape/copy.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
 
@@ -45,11 +46,11 @@ static void cat_rows(void *context, int64_t task)
     int64_t row_bytes = j->y->sizes[j->dim] * j->after;
     int64_t step = NEAR > row_bytes ? NEAR / row_bytes : 1;
     int64_t first = task * j->rows_per_task, last = first + j->rows_per_task;
-    last = last < j->rows ? last : j->rows;
+    last = br__min(last, j->rows);
     for (; first < last; first += step) {
         char *to = j->y->data + first * row_bytes;
         for (int i = 0; i < j->n; i++) {
-            copy_rows(j, j->tensors[i], first, first + step < last ? first + step : last, to);
+            copy_rows(j, j->tensors[i], first, br__min(first + step, last), to);
             to += j->tensors[i]->sizes[j->dim] * j->after;
         }
     }

@@ -1,6 +1,7 @@
 /* backends/cpu/shape/convert.c - loops that convert elements from one dtype to another. Common
  * conversions are direct and vectorized; all others go through doubles. */
 #include "backends/cpu/shape/copy.h"
+#include "tensor/min_max.h"
 
 /* Converts one element at a time, with any strides. */
 #define CONVERT_LOOP(name, from, to)                                                     \
@@ -46,7 +47,7 @@ static void convert(int64_t n, char *const *data, const int64_t *s, const void *
     const br_dtype *dtypes = params;
     double part[PART];
     for (int64_t i = 0; i < n; i += PART) {
-        const int64_t count = n - i < PART ? n - i : PART;
+        const int64_t count = br__min(n - i, PART);
         br__dtypes[dtypes[1]].load(part, count, data[1] + i * s[1], s[1]);
         br__dtypes[dtypes[0]].store(data[0] + i * s[0], s[0], part, count);
     }

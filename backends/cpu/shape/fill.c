@@ -1,5 +1,6 @@
 /* backends/cpu/shape/fill.c - setting all elements to one value. */
 #include "backends/cpu/shape/copy.h"
+#include "tensor/min_max.h"
 #include "tensor/tensor_internal.h"
 
 enum { LINE = 64, PART = 16384, ZERO_PIECE = 1 << 20 };
@@ -13,7 +14,7 @@ static void zero_piece(void *context, int64_t i)
 {
     const br_tensor *t = context;
     size_t start = (size_t)i * ZERO_PIECE, rest = bytes_of(t) - start;
-    memset(t->data + start, 0, rest < ZERO_PIECE ? rest : ZERO_PIECE);
+    memset(t->data + start, 0, br__min(rest, ZERO_PIECE));
 }
 
 /* Clearing memory is limited by its bandwidth, which one thread does not use up. */
@@ -36,8 +37,8 @@ void br__cpu_fill(const br_tensor *t, const void *element)
     for (; done < bytes && done < LINE; done += size)
         memcpy(t->data + done, element, size);
     for (size_t n; done < bytes; done += n) {
-        n = done < PART ? done : PART;
-        n = n < bytes - done ? n : bytes - done;
+        n = br__min(done, PART);
+        n = br__min(n, bytes - done);
         memcpy(t->data + done, t->data, n);
     }
 }

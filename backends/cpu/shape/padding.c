@@ -7,6 +7,7 @@
  * memory-bound, so there is one build for all instruction sets. */
 #include "backends/cpu/shape/padding.h"
 #include "backends/cpu/hints.h"
+#include "tensor/min_max.h"
 
 #include <string.h>
 
@@ -15,7 +16,7 @@
 static int64_t first_in_run(const br_padding *p, int64_t run, int64_t at)
 {
     const int64_t first = at > run ? (at - run + p->fold - 1) / p->fold : 0;
-    return first < p->columns ? first : p->columns;
+    return br__min(first, p->columns);
 }
 
 /* Copies n elements of `size` bytes, which is a constant after inlining. Most rows are short: for 4
@@ -54,8 +55,8 @@ ALWAYS_INLINE void copy_apart(int64_t size, int64_t n, int64_t step, const char 
 ALWAYS_INLINE void pad(int64_t size, const br_padding *p, bool clear, const char *plane,
                        char *padded)
 {
-    const int64_t top = p->before[0] < p->rows ? p->before[0] : p->rows;
-    const int64_t rows = p->size[0] < p->rows - top ? p->size[0] : p->rows - top;
+    const int64_t top = br__min(p->before[0], p->rows);
+    const int64_t rows = br__min(p->size[0], p->rows - top);
     if (clear)
         memset(padded, 0, (size_t)(br__padded_size(p) * size));
     for (int64_t run = 0; run < p->fold; run++) {
