@@ -4,6 +4,7 @@
 #define BR_NN_INTERNAL_H
 
 #include "autograd/hook_list.h"
+#include "tensor/growing_text.h"
 #include "tensor/tensor_internal.h"
 
 #include <brasa/nn.h>
@@ -138,21 +139,5 @@ br_loading *br__loading_begin(br_module *module, const br_named_list *source, co
 /* Copies the tensors. Cannot fail. */
 void br__loading_apply(const br_loading *loading);
 void br__loading_end(br_loading *loading);
-
-/* ---- Growable strings ------------------------------------------------------------------------ */
-
-typedef struct br__text {
-    char *data; /* NUL-terminated; NULL until something is added */
-    size_t length, capacity;
-} br__text;
-
-/* Appends formatted text. On failure, returns false, sets an error and leaves the text unchanged.
- */
-bool br__text_add(br__text *text, const char *format, ...) BR_PRINTF(2, 3);
-/* Shortens the text to `length`. */
-void br__text_truncate(br__text *text, size_t length);
-/* Returns the text, which the caller frees with br_free(). Returns "" if nothing was added, or NULL
- * on error. */
-char *br__text_take(br__text *text);
 
 #endif

@@ -1,5 +1,6 @@
-/* tests/viz/pages/pages.c - pages DIRECTORY: writes the pages that tests/viz/test_views.py opens in a
- * browser. Their weights, queries and keys follow the formulas below, which the tests also compute.
+/* tests/viz/pages/pages.c - pages DIRECTORY: writes the pages that tests/viz/test_views.py opens in
+ * a browser. Their weights, queries and keys follow the formulas below, which the tests also
+ * compute.
  */
 #include <brasa/brasa.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* io/text.c - UTF-8 validation, and an arena for text read from files. */
+/* io/arena.c - an arena for text that is read from files, and the check of UTF-8. */
 #include "io/io_internal.h"
 #include "tensor/min_max.h"
 

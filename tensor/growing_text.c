@@ -1,5 +1,6 @@
-/* nn/text.c - growable strings. */
-#include "nn/nn_internal.h"
+/* tensor/growing_text.c - a string that grows, see growing_text.h. */
+#include "tensor/growing_text.h"
+#include "tensor/tensor_internal.h"
 
 #include <stdarg.h>
 
