@@ -4,7 +4,12 @@
  * backend, and records itself on the tape. Only the backend reads and writes elements, and only it
  * divides work among threads. Operands are tensors or windows of tensors (tensor/window.h), whose
  * memory only the backend interprets. Entries do not check their arguments, do not fail unless
- * their comment says so, and do not report to the profile. */
+ * their comment says so, and do not report to the profile.
+ *
+ * A device may queue the work of an entry and run it later, in order. The entry must then have
+ * copied the description of the work, headers of tensors and numbers in the host's memory when it
+ * returns, and memory that queued work uses must stay until it has run, also after `deallocate`.
+ * `upload`, `download` and `synchronize` wait. */
 #ifndef BR_BACKEND_H
 #define BR_BACKEND_H
 
