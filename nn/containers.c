@@ -56,6 +56,7 @@ static br_tensor *run_sequential(void *module, br_tensor *const *inputs, const v
     if (!br_module_enter_from("sequential_forward", br_base(self), &x))
         return NULL;
     const br_module_state *state = self->base.state;
+    br__required("sequential", "x", x); /* also without modules, which would refuse NULL */
     for (int64_t i = 0; i < state->n_children; i++)
         x = br_scope_replace(x, br_forward(state->children[i]->module, x));
     return br_leave(self, br_failed() ? NULL : x);

@@ -450,6 +450,17 @@ Test(module, null_arguments_are_named)
     br_module_free(linear);
 }
 
+/* Modules that return their input would return NULL without an error. */
+Test(module, null_inputs_are_refused_by_modules_that_compute_nothing)
+{
+    br_activation *identity = br_identity_new();
+    check_fails(br_forward(identity, NULL), "identity: x is NULL");
+    br_module_free(identity);
+    br_sequential *empty = br_sequential_new(0, NULL);
+    check_fails(br_forward(empty, NULL), "sequential: x is NULL");
+    br_module_free(empty);
+}
+
 /* ---- Ownership of tensors -------------------------------------------------------------------- */
 
 /* A constructor that opens no scope leaves no tensors outside the module, whether or not the caller
