@@ -67,20 +67,23 @@ br_tensor *br_detach(br_tensor *t)
     return br__detached(t);
 }
 
-/* Drops t's history but keeps its gradient. The metadata may be embedded in the node that computed
- * t and would keep that node alive, so the gradient moves to separate metadata. */
+/* Drops t's history but keeps its gradient, and that a graph may still have t as a leaf. The
+ * metadata may be embedded in the node that computed t and would keep that node alive, so what is
+ * kept moves to separate metadata. */
 static bool drop_history(br_tensor *t)
 {
     br_autograd *old = (br_autograd *)(void *)t->meta;
     if (!old)
         return true;
     t->meta = NULL;
-    br_autograd *own = old->grad ? br__autograd_make(t) : NULL;
-    if (old->grad && !own) {
+    bool stopped = old->stopped || old->requires_grad, keeps = old->grad || stopped;
+    br_autograd *own = keeps ? br__autograd_make(t) : NULL;
+    if (keeps && !own) {
         t->meta = &old->meta;
         return false;
     }
     if (own) {
+        own->stopped = stopped;
         own->grad = old->grad;
         own->grad_pass = old->grad_pass;
         old->grad = NULL;
@@ -93,6 +96,8 @@ void br__drop_history(br_tensor *t)
 {
     if (!drop_history(t)) {
         br__drop_grad(t);
+        br_autograd *a = br__autograd(t);
+        a->stopped = a->requires_grad = false; /* nothing is left to move */
         drop_history(t);
     }
 }

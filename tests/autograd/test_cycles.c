@@ -194,6 +194,19 @@ Test(cycles, former_leaf)
     br_scope_end(scope);
 }
 
+Test(cycles, detached_former_leaf)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(), *y = br_exp(x);
+    br_detach_(x);
+    cr_assert_not(br_requires_grad(x));
+    check_fails(br_add_(x, y), "once required grad and is a leaf of the graph");
+    br_detach_(x); /* a second time */
+    check_fails(br_add_(x, y), "once required grad and is a leaf of the graph");
+    cr_assert(br_backward(br_sum(y)));
+    br_scope_end(scope);
+}
+
 /* A tensor is an input of a checkpoint, and is then changed in place to depend on the checkpoint's
  * result. */
 static br_tensor *product(br_tensor *const *inputs, int n, void *context)
