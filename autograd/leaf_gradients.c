@@ -77,7 +77,8 @@ bool br__accumulate_leaf(const br_walk *w, br_tensor *leaf, br_tensor *dx)
     if (!br__accumulate(w, &a->grad, dx))
         return false;
     a->grad->is_grad = true;
-    bool circle = w->create_graph && br_is_leaf(leaf) && !br_is_leaf(a->grad);
+    /* A former leaf may have a history now, but the graph of this pass still holds it. */
+    bool circle = w->create_graph && (br_is_leaf(leaf) || a->stopped) && !br_is_leaf(a->grad);
     return !circle || br__end_history_with(w->scope, leaf);
 }
 

@@ -207,6 +207,19 @@ Test(cycles, detached_former_leaf)
     br_scope_end(scope);
 }
 
+/* A graph delivers a gradient with a history to a former leaf that an in-place change has given a
+ * history, too. */
+Test(cycles, gradient_of_a_former_leaf)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(), *y = br_exp(x), *w = leaf();
+    br_set_requires_grad(x, false);
+    cr_assert(br_copy_(x, br_exp(w)));
+    cr_assert(br_backward_with(br_sum(br_tanh(y)), RECORDED));
+    cr_assert_not_null(br_grad_of(x));
+    br_scope_end(scope);
+}
+
 /* A tensor is an input of a checkpoint, and is then changed in place to depend on the checkpoint's
  * result. */
 static br_tensor *product(br_tensor *const *inputs, int n, void *context)
