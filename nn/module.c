@@ -222,11 +222,18 @@ void br_module_set_destroy(br_module *module, void (*destroy)(void *self))
 
 /* ---- Registration ---------------------------------------------------------------------------- */
 
-static bool is_taken(const br_module_state *state, const char *name)
+br_entry *br__find_entry(const br_module_state *state, const char *name)
 {
     for (int64_t i = 0; i < state->n_entries; i++)
         if (strcmp(state->entries[i].name, name) == 0)
-            return true;
+            return &state->entries[i];
+    return NULL;
+}
+
+static bool is_taken(const br_module_state *state, const char *name)
+{
+    if (br__find_entry(state, name))
+        return true;
     for (int64_t i = 0; i < state->n_children; i++)
         if (strcmp(state->children[i]->name, name) == 0)
             return true;
@@ -339,10 +346,8 @@ static bool replace_parameter(br_module_state *state, const char *name, br_tenso
     const char *op = "replace_parameter";
     if (!br__required(op, "t", t))
         return false;
-    br_entry *entry = state->entries, *end = entry + state->n_entries;
-    while (entry < end && (entry->kind != BR_ENTRY_PARAMETER || strcmp(entry->name, name) != 0))
-        entry++;
-    if (entry == end) {
+    br_entry *entry = br__find_entry(state, name);
+    if (!entry || entry->kind != BR_ENTRY_PARAMETER) {
         br_fail(BR_ERROR_ARGUMENT, op, "%s has no parameter '%s'", state->class_name, name);
         return false;
     }

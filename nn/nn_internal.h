@@ -74,6 +74,9 @@ void br__check_fields(const char *op, br_module_state *state);
 /* Returns true if self is a module, other than a dead one (module.c). In debug mode, sets an error
  * if the handle was freed or is not a module. */
 bool br__module_exists(const char *op, const void *self);
+/* Returns the module's parameter or buffer of that name, or NULL, without an error, if there is
+ * none. */
+br_entry *br__find_entry(const br_module_state *state, const char *name);
 /* Like br_buffer(), but the tensor also stays in its scope. */
 br_tensor *br__module_share_buffer(br_module *module, const char *name, br_tensor *t);
 /* Begin and end a layer's constructor. If the module cannot be allocated, br__layer_begin() returns

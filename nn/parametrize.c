@@ -103,9 +103,9 @@ static bool originals_of(br_module *parametrization, const br_entry *entry,
 
 static br_entry *find_entry(br_module_state *state, const char *name)
 {
-    for (int64_t i = 0; i < state->n_entries; i++)
-        if (strcmp(state->entries[i].name, name) == 0)
-            return &state->entries[i];
+    br_entry *entry = br__find_entry(state, name);
+    if (entry)
+        return entry;
     return br_fail(BR_ERROR_ARGUMENT, op, "%s has no parameter or buffer '%s'", state->class_name,
                    name);
 }

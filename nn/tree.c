@@ -72,9 +72,9 @@ br_tensor *br_module_get(br_module *module, const char *name)
     if (!state)
         return NULL;
     const char *last = dot ? dot + 1 : name;
-    for (int64_t i = 0; i < state->n_entries; i++)
-        if (strcmp(state->entries[i].name, last) == 0)
-            return state->entries[i].tensor;
+    const br_entry *entry = br__find_entry(state, last);
+    if (entry)
+        return entry->tensor;
     return br_fail(BR_ERROR_ARGUMENT, "get", "'%s': %s has no parameter or buffer named '%s'", name,
                    state->class_name, last);
 }

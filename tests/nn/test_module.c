@@ -309,6 +309,10 @@ Test(module, a_parameter_can_be_replaced)
     check_fails(br_module_replace_parameter(br_base(m->embedding), NULL, m->tied),
                 "Embedding has no parameter ''");
     check_fails(br_module_replace_parameter(br_base(m->embedding), "weight", NULL), "t is NULL");
+    br_activation *empty = br_relu_new(); /* has no list of parameters */
+    check_fails(br_module_replace_parameter(br_base(empty), "weight", m->tied),
+                "ReLU has no parameter 'weight'");
+    br_module_free(empty);
     check_fails(br_embedding_forward(m->embedding, NULL),
                 "Embedding is incomplete: its constructor failed");
     br_module_free(m);
