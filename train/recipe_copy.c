@@ -104,12 +104,23 @@ static void initialize(br_module *model)
     br_named_list_free(parameters);
 }
 
+/* The model would refuse this, too, by the names that its configuration has. */
+static bool good_heads(const br_architecture_config *c)
+{
+    if (c->hidden_size % c->num_attention_heads != 0)
+        br_raise(BR_ERROR_ARGUMENT, "d_model %" PRId64 " is not divisible by heads %" PRId64,
+                 c->hidden_size, c->num_attention_heads);
+    return !br_failed();
+}
+
 static br_module *prepare(void *context, const train_options *options, const char *text,
                           size_t length)
 {
     (void)text;
     (void)length;
     copy_task *self = context;
+    if (!good_heads(&self->config))
+        return NULL;
     choose_variant(self);
     self->train_set = make_data(self, self->num_samples);
     self->new_set = make_data(self, 1);

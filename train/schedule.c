@@ -6,7 +6,7 @@
 const char *const schedule_names[] = { "constant", "inverse_root", "linear",
                                        "cosine",   "plateau",      NULL };
 
-void schedule_add_settings(schedule *self, settings *s)
+void schedule_add_settings(schedule *self, settings *s, bool evaluates)
 {
     self->decay.names = schedule_names;
     if (self->plateau_factor == 0)
@@ -19,6 +19,8 @@ void schedule_add_settings(schedule *self, settings *s)
           "after the warm-up: constant, inverse_root, linear, cosine, plateau" },
         { "decay_steps", SETTING_INTEGER, &self->decay_steps, 0, 1e9, false,
           "steps over which linear and cosine decay to 0; 0: the rest of the run" },
+    };
+    const setting of_plateau[] = {
         { "plateau_factor", SETTING_NUMBER, &self->plateau_factor, 1e-12, 0.999, false,
           "factor by which plateau multiplies the rate" },
         { "plateau_patience", SETTING_INTEGER, &self->plateau_patience, 0, 1e9, false,
@@ -26,6 +28,8 @@ void schedule_add_settings(schedule *self, settings *s)
     };
     for (size_t i = 0; i < sizeof items / sizeof *items; i++)
         settings_add(s, items[i]);
+    for (size_t i = 0; evaluates && i < sizeof of_plateau / sizeof *of_plateau; i++)
+        settings_add(s, of_plateau[i]);
 }
 
 void schedule_settle(schedule *self, int64_t steps)

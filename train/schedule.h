@@ -26,7 +26,10 @@ typedef struct schedule {
     int64_t plateau_patience; /* evaluations without a smaller loss before the rate is lowered */
 } schedule;
 
-void schedule_add_settings(schedule *self, settings *s);
+/* Adds the schedule's settings. Those of plateau are added only if the recipe `evaluates` its
+ * model.
+ */
+void schedule_add_settings(schedule *self, settings *s, bool evaluates);
 /* Sets decay_steps, if it is 0, for a run of `steps` steps. A resumed run keeps that value even if
  * its number of steps is different. */
 void schedule_settle(schedule *self, int64_t steps);

@@ -39,7 +39,7 @@ static void add_settings(trainer *t)
                                           "seed of the initial weights and the data" });
     settings_add(&t->settings, (setting){ "matmul_precision", SETTING_CHOICE, &o->matmul_precision,
                                           0, 0, false, "highest, high or medium" });
-    schedule_add_settings(&o->schedule, &t->settings);
+    schedule_add_settings(&o->schedule, &t->settings, t->recipe->evaluate != NULL);
     if (o->accumulate == 0)
         o->accumulate = t->ranks.size;
     settings_add(&t->settings,

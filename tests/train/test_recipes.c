@@ -58,7 +58,8 @@ Test(recipes, copy_task_resumes)
 Test(recipes, copy_task_refuses_invalid_settings)
 {
     program_check("train copy-task --data /dev/null", 2, "does not take --data");
-    program_check("train copy-task --set heads=7 --out $OUT", 1, "num_attention_heads");
+    program_check("train copy-task --set heads=7 --out $OUT", 1,
+                  "d_model 512 is not divisible by heads 7");
     program_check("train copy-task --set dropout=2 --out $OUT", 2, "dropout is '2'");
     program_check("train copy-task --set length=1 --out $OUT", 2, "length is '1'");
 }

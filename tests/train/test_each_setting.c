@@ -1,0 +1,174 @@
+/* tests/train/test_each_setting.c - every setting of every recipe of `brasa train` changes the
+ * results, or its value is refused with a message that names the setting. The help texts list the
+ * settings. */
+#include "tests/cli/program.h"
+
+#include <criterion/criterion.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(each_setting, .init = program_begin, .fini = program_end);
+
+typedef struct recipe_run {
+    const char *name, *options; /* of every run */
+} recipe_run;
+static const recipe_run recipes[] = {
+    { "bert-scratch", "--set warmup=0" },
+    { "copy-task", "--set warmup=0 --set eval_every=1" },
+    { "vanilla", "--set warmup=0 --set eval_every=1 --set samples=1000" },
+    { "classifier", "--set warmup=0 --set eval_every=1 --data $OUT/texts" },
+};
+enum { N_RECIPES = sizeof recipes / sizeof *recipes };
+
+/* Settings whose value is not simply increased. `with`: options of both runs, without which the
+ * setting has no effect. `recipe`: NULL for all. */
+typedef struct special {
+    const char *recipe, *key, *value, *with;
+    bool same; /* the setting must not change the results */
+} special;
+#define PLATEAU "--steps 9 --lr 0.3 --set schedule=plateau"
+
+static const special specials[] = {
+    { NULL, "steps", "4", "", false },
+    { NULL, "matmul_precision", "best", "", false }, /* the others need a processor with bf16 */
+    { NULL, "lr", "0.0001", "", false },
+    { NULL, "warmup", "2", "", false },
+    { NULL, "schedule", "linear", "", false },
+    { NULL, "decay_steps", "5", "--set schedule=linear", false },
+    { NULL, "plateau_factor", "0.5", PLATEAU, false },
+    { NULL, "plateau_patience", "3", PLATEAU, false },
+    { NULL, "clip", "0.001", "", false },
+    { NULL, "eval_every", "2", "", false },
+    { NULL, "patience", "1", "--lr 1e-12", false },
+    { NULL, "dropout", "0.6", "", false },
+    { "vanilla", "held_out", "130", "", false },
+    { "classifier", "held_out", "0.4", "", false },
+    { "classifier", "min_count", "100", "", false },
+    { "classifier", "model", "vanilla", "", false },
+    /* Every batch of bert-scratch is the same, so the mean of the gradients is, too. */
+    { "bert-scratch", "accumulate", "2", "", true },
+    /* With one process, nothing is divided. */
+    { NULL, "zero_stage", "1", "", true },
+    /* Threads that prefetch do not change the batches. */
+    { NULL, "workers", "1", "", true },
+    /* Only when checkpoints are written, not what a run computes. */
+    { NULL, "checkpoint_every", "2", "", true },
+};
+enum { N_SPECIALS = sizeof specials / sizeof *specials, SIZE = 1 << 16 };
+
+/* Trains with these options, which replace those before them. Returns what the run prints, its
+ * losses and metrics, or only the message if it is refused; to be freed. */
+static char *results_of(const recipe_run *recipe, const char *options)
+{
+    char line[1024], *results = malloc(SIZE);
+    cr_assert_not_null(results);
+    snprintf(line, sizeof line,
+             "train %s --preset small --threads 1 --steps 3 %s %s --overwrite --out $OUT/run "
+             ">$OUT/printed 2>$OUT/errors && cat $OUT/printed && " PROGRAM_LOSSES
+             " $OUT/run/log.jsonl || grep '^brasa train: ' $OUT/errors",
+             recipe->name, recipe->options, options);
+    program_run(line, results, SIZE);
+    cr_assert(*results && strlen(results) < SIZE - 1, "%s", line);
+    return results;
+}
+
+static const special *find_special(const char *recipe, const char *key)
+{
+    for (int i = 0; i < N_SPECIALS; i++)
+        if (strcmp(specials[i].key, key) == 0 &&
+            (!specials[i].recipe || strcmp(specials[i].recipe, recipe) == 0))
+            return &specials[i];
+    return NULL;
+}
+
+/* Writes another value: the next integer, or the other bool. */
+static void change(const char *value, char *changed, size_t size)
+{
+    if (isdigit((unsigned char)*value))
+        snprintf(changed, size, "%lld", strtoll(value, NULL, 10) + 1);
+    else
+        snprintf(changed, size, "%s", strcmp(value, "true") == 0 ? "false" : "true");
+}
+
+static void check_setting(const recipe_run *recipe, const char *key, const char *value)
+{
+    const special *s = find_special(recipe->name, key);
+    const char *with = s ? s->with : "";
+    char changed[64], options[256];
+    change(value, changed, sizeof changed);
+    char *without = results_of(recipe, with);
+    snprintf(options, sizeof options, "%s --set %s=%s", with, key, s ? s->value : changed);
+    char *results = results_of(recipe, options);
+    bool refused = strncmp(results, "brasa train: ", 13) == 0;
+    cr_expect_neq(strncmp(without, "brasa train: ", 13), 0, "%s %s: %s", recipe->name, with,
+                  without);
+    if (refused)
+        cr_expect(strstr(results, key), "%s %s: %s", recipe->name, options, results);
+    else
+        cr_expect_eq(strcmp(without, results) == 0, s && s->same, "%s %s: %s", recipe->name,
+                     options, strcmp(without, results) == 0 ? "no effect" : "another result");
+    free(without);
+    free(results);
+}
+
+/* Calls check_setting() for each setting that is listed in `help`, and returns their number. Lines
+ * that continue a setting's description begin with more spaces. */
+static int check_settings(const recipe_run *recipe, const char *help)
+{
+    int n = 0;
+    for (const char *line = help; line && *line; line = strchr(line, '\n')) {
+        char key[64], value[64];
+        line += *line == '\n';
+        if (strncmp(line, "  ", 2) == 0 && line[2] != ' ' &&
+            sscanf(line, " %63s %63s", key, value) == 2) {
+            check_setting(recipe, key, value);
+            n++;
+        }
+    }
+    return n;
+}
+
+/* Returns the part of a recipe's help that lists the settings of a preset; to be freed. */
+static char *settings_of(const char *recipe, const char *preset)
+{
+    char line[128], *help = malloc(SIZE);
+    cr_assert_not_null(help);
+    snprintf(line, sizeof line, "train %s --preset %s --help", recipe, preset);
+    cr_assert_eq(program_run(line, help, SIZE), 0);
+    char *list = strstr(help, "\nSettings of ");
+    cr_assert(list && strchr(list + 1, '\n'), "%s", line);
+    list = strchr(list + 1, '\n');
+    memmove(help, list, strlen(list) + 1);
+    return help;
+}
+
+/* 90 texts of three topics. */
+static void write_texts(void)
+{
+    program_shell("for i in $(seq 90); do printf 't%d\\tA%d w%d b%d.\\n' $((i % 3)) $((i % 7)) "
+                  "$((i % 12)) $((i % 5)); done >$OUT/texts");
+}
+
+Test(each_setting, has_an_effect, .timeout = 300)
+{
+    write_texts();
+    for (int i = 0; i < N_RECIPES; i++) {
+        char *settings = settings_of(recipes[i].name, "small");
+        cr_expect_geq(check_settings(&recipes[i], settings), 20, "%s", recipes[i].name);
+        free(settings);
+    }
+}
+
+Test(each_setting, presets_differ)
+{
+    static const char *const first[N_RECIPES] = { "notebook", "notebook", "dates", "fortunes" };
+    for (int i = 0; i < N_RECIPES; i++) {
+        char *other = settings_of(recipes[i].name, first[i]);
+        char *small = settings_of(recipes[i].name, "small");
+        cr_expect_str_neq(other, small, "%s", recipes[i].name);
+        free(other);
+        free(small);
+    }
+}
