@@ -64,11 +64,22 @@ static const struct option options[] = {
     { 0 },
 };
 
+/* The bit of an option in a set of options. */
+#define BIT(c) (1u << ((c)-THREADS))
+
+typedef struct request {
+    bench_options options;
+    unsigned given; /* set of the options that were given */
+} request;
+
 /* Handles one option. Returns 0 or the exit status. */
 static int take(void *of, int c)
 {
-    bench_options *o = of;
+    request *r = of;
+    bench_options *o = &r->options;
     int64_t threads;
+    if (c >= THREADS && c <= ACCUMULATE)
+        r->given |= BIT(c);
     switch (c) {
     case THREADS:
         if (!text_to_integer(optarg, 1, 1024, &threads))
@@ -114,29 +125,50 @@ static int take(void *of, int c)
     }
 }
 
-static const struct {
+static const struct part {
     const char *name;
     int (*run)(const bench_options *options);
-} parts[] = { { "kernels", bench_kernels },   { "models", bench_models },
-              { "products", bench_products }, { "embed", bench_embed },
-              { "small", bench_small },       { "scale", bench_scale },
-              { "ranks", bench_ranks },       { "sweep", bench_sweep } };
+    unsigned takes; /* set of the options that not every part takes */
+} parts[] = {
+    { "kernels", bench_kernels, 0 },
+    { "models", bench_models, BIT(SERVE) | BIT(PROFILE) },
+    { "products", bench_products, BIT(SERVE) },
+    { "embed", bench_embed, BIT(MODEL) | BIT(FILES) | BIT(SERVE) | BIT(PROFILE) },
+    { "small", bench_small, BIT(SERVE) },
+    { "scale", bench_scale, BIT(PLOT) },
+    { "ranks", bench_ranks, BIT(SERVE) | BIT(PROFILE) | BIT(PLOT) | BIT(ACCUMULATE) },
+    { "sweep", bench_sweep, BIT(SERVE) },
+};
+
+/* Refuses an option that the part would ignore. Returns CLI_CONTINUE or the exit status. */
+static int check_options(const struct part *part, unsigned given)
+{
+    const unsigned special =
+        BIT(MODEL) | BIT(FILES) | BIT(SERVE) | BIT(PROFILE) | BIT(PLOT) | BIT(ACCUMULATE);
+    for (const struct option *o = options; o->name; o++)
+        if (o->val >= THREADS && o->val <= ACCUMULATE &&
+            (given & special & ~part->takes & BIT(o->val)))
+            return cli_usage("bench", "%s does not take --%s", part->name, o->name);
+    return CLI_CONTINUE;
+}
 
 int cli_bench(int argc, char **argv)
 {
-    bench_options o = { 0 };
-    int status = cli_options(argc, argv, "h", options, help, take, &o);
+    request r = { 0 };
+    int status = cli_options(argc, argv, "h", options, help, take, &r);
     if (status != CLI_CONTINUE)
         return status;
     if (argc != optind + 1)
         return cli_usage("bench", "expected one benchmark, got %d arguments", argc - optind);
-    o.threads = br_get_num_threads();
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strcmp(argv[optind], parts[i].name) == 0)
-            return parts[i].run(&o);
+    r.options.threads = br_get_num_threads();
     char names[128] = "";
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         names_add(names, sizeof names, parts[i].name);
+        if (strcmp(argv[optind], parts[i].name) != 0)
+            continue;
+        status = check_options(&parts[i], r.given);
+        return status == CLI_CONTINUE ? parts[i].run(&r.options) : status;
+    }
     return cli_usage("bench", "unknown benchmark '%s', must be one of %s%s", argv[optind], names,
                      names_suggestion(argv[optind], names));
 }

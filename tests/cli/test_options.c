@@ -1,6 +1,6 @@
-/* tests/cli/test_options.c - every option of the commands that show or use a model changes what the
- * command prints, or refuses a wrong value. Options without an effect on the results are listed as
- * such. The help texts list the options. */
+/* tests/cli/test_options.c - every option of the commands changes what the command prints, or
+ * refuses a wrong value. Options without an effect on the results are listed as such. The help
+ * texts list the options. */
 #include "tests/cli/program.h"
 #include "tests/support.h"
 
@@ -20,6 +20,17 @@ typedef struct pair {
 #define ON_PAGE  "-o $OUT/page.html"
 #define SHOW     " && cat $OUT/page.html"
 #define BAD_UNIT "--matmul-precision best"
+
+/* A short run into $OUT/NAME, whose printed times are left out. */
+#define TRAIN(name, options)                                                                 \
+    "copy-task --preset small --steps 2 --set warmup=0 --set num_samples=2 --out $OUT/" name \
+    " " options " 2>&1 | sed 's/  [0-9.]* steps.*//'"
+#define AGAIN(options) TRAIN("run", "--overwrite " options)
+/* Counts the lines of a measurement that match. */
+#define TIMED(part, options, pattern) \
+    part " --seconds 1e-6 " options " </dev/null 2>&1 | grep -c '" pattern "'"
+#define EMBED "--model $OUT/bert --filter embed-lines"
+#define RANKS "scale --filter ranks --threads 1 --seconds 1e-6"
 
 static const pair pairs[] = {
     { "tokenize", "vocab", "-v $OUT/bert/vocab.txt 'a aa'", "-v $OUT/other.txt 'a aa'", false },
@@ -110,6 +121,39 @@ static const pair pairs[] = {
       false },
     { "check", "list-ops", "$GOLDEN/bert.gelu.safetensors",
       "--list-ops $GOLDEN/bert.gelu.safetensors", false },
+
+    { "train", "preset", AGAIN(""), AGAIN("--preset smal"), false },
+    { "train", "as-written", AGAIN(""), AGAIN("--as-written"), false },
+    { "train", "steps", AGAIN(""), AGAIN("--steps 1"), false },
+    { "train", "seed", AGAIN(""), AGAIN("--seed 1"), false },
+    { "train", "threads", AGAIN(""), AGAIN("--threads 1"), true },
+    { "train", "matmul-precision", AGAIN(""), AGAIN(BAD_UNIT), false },
+    { "train", "lr", AGAIN(""), AGAIN("--lr 0.1"), false },
+    { "train", "set", AGAIN(""), AGAIN("--set batch=8"), false },
+    { "train", "out", AGAIN(""), TRAIN("other", ""), false },
+    { "train", "resume", TRAIN("run", ""), "copy-task --resume --out $OUT/run", false },
+    { "train", "overwrite", TRAIN("run", ""), AGAIN(""), false },
+    { "train", "data", AGAIN(""), AGAIN("--data $OUT/one"), false },
+    { "train", "profile", AGAIN(""), AGAIN("--profile=0"), false },
+
+    /* Options that affect only times are tested with a value that is refused. */
+    { "bench", "threads", "small --list", "small --list --threads 0", false },
+    { "bench", "matmul-precision", "small --list", "small --list " BAD_UNIT, false },
+    { "bench", "filter", "small --list", "small --list --filter add", false },
+    { "bench", "list", TIMED("small", "--filter add", "ns$"),
+      TIMED("small", "--filter add --list", "ns$"), false },
+    { "bench", "seconds", "small --list", "small --list --seconds 0", false },
+    { "bench", "json", TIMED("small", "--filter add", "^{"),
+      TIMED("small", "--filter add --json", "^{"), false },
+    { "bench", "model", "embed", "embed --model $OUT/none", false },
+    { "bench", "file", TIMED("embed", EMBED, "nothing matches"),
+      TIMED("embed", EMBED " --file $OUT/one", "nothing matches"), false },
+    { "bench", "serve", TIMED("small", "--filter add", "ns$"),
+      TIMED("small", "--filter add --serve", "ns$"), false },
+    { "bench", "accumulate", "ranks --list", "ranks --list --accumulate 0", false },
+    { "bench", "plot", RANKS " >$OUT/printed; ls $OUT/plots",
+      RANKS " --plot $OUT/plots >$OUT/printed; ls $OUT/plots", false },
+    { "bench", "profile", "models --list", "models --list --profile=0", false },
 };
 enum { N_PAIRS = sizeof pairs / sizeof *pairs };
 
@@ -182,4 +226,16 @@ Test(cli_options, null_keeps_every_byte)
         "printf '\\357\\273\\277aa\\n' >$OUT/lines && printf '\\357\\273\\277aa\\0' >$OUT/nuls");
     program_check("tokenize " WORDS " -j -f $OUT/lines", 0, "\"chars\":[[0,0],[0,2],[0,0]]");
     program_check("tokenize " WORDS " -j -0 -f $OUT/nuls", 0, "\"chars\":[[0,0],[1,3],[0,0]]");
+}
+
+/* A part of `brasa bench` refuses the options of other parts, which it would ignore. */
+Test(cli_options, bench_refuses_options_of_other_parts)
+{
+    program_check("bench kernels --list --model $OUT", 2, "bench: kernels does not take --model");
+    program_check("bench models --list --file $OUT", 2, "bench: models does not take --file");
+    program_check("bench scale --list --serve", 2, "bench: scale does not take --serve");
+    program_check("bench embed --list --plot $OUT", 2, "bench: embed does not take --plot");
+    program_check("bench sweep --list --profile=2", 2, "bench: sweep does not take --profile");
+    program_check("bench small --list --accumulate 2", 2,
+                  "bench: small does not take --accumulate");
 }
