@@ -208,7 +208,7 @@ static bool add_task(br_optim *optim, br_slot *slot, int64_t n)
     work->grad = dense(grad);
     work->state = slot->state;
     work->first = !slot->stepped;
-    work->args = optim->args + (size_t)n * optim->args_stride;
+    work->args = optim->args ? optim->args + (size_t)n * optim->args_stride : NULL;
     if (!work->param || !work->grad)
         return false;
     return optim->kind->step ? run_step(optim, work) : describe(optim, work, &optim->updates[n]);
