@@ -1,14 +1,17 @@
 /* tests/fuzz/fuzz_api.c - interprets bytes as a program of operations, views, in-place operations,
- * scopes, first- and second-order gradients, hooks and checkpoints on a few tensors.
+ * scopes, first- and second-order gradients, hooks and checkpoints on a few tensors, and of the
+ * actions of api_*.c on modules, optimizers, datasets and more.
  *
  * Each byte chooses an instruction or one of its arguments: a tensor, a dimension, a number.
- * Invalid calls must fail with an error. At the end no tensor may be live.
+ * Invalid calls must fail with an error. No action may leave a scope open or change the grad mode.
+ * At the end no tensor may be live.
  *
- * An operation is one line of OPERATIONS: its name, and an expression that returns a tensor. */
+ * An operation is one line of OPERATIONS: its name, and an expression that returns a tensor. New
+ * instructions go to the end of the tables, because the corpus has the numbers of instructions. */
 #include "tests/fuzz/fuzz.h"
 
-#include <brasa/autograd.h>
-#include <brasa/ops.h>
+#include "tests/fuzz/api.h"
+
 #include <math.h>
 
 enum {
@@ -33,6 +36,8 @@ static struct {
     int n_scopes;
     int64_t sizes[4];
     bool anomalies; /* anomaly detection is on: an operation may return a result and an error */
+    bool fail_next; /* the next instruction begins with a pending error */
+    bool failing;   /* this instruction began with a pending error */
 } m;
 
 static uint8_t byte(void)
@@ -295,7 +300,18 @@ static void look_for_anomalies(void)
     br_set_detect_anomaly(m.anomalies ? BR_ANOMALY_NONFINITE : BR_ANOMALY_OFF);
 }
 
-/* `run` must return a tensor or set an error. Instructions with `act` have no result. */
+static void set_grad_mode(void)
+{
+    br_set_grad_enabled(B);
+}
+
+static void fail_next(void)
+{
+    m.fail_next = true;
+}
+
+/* `run` must return a tensor or set an error. Instructions with `act` have no result. The actions
+ * of parts[] follow. */
 static const struct {
     br_tensor *(*run)(void);
     void (*act)(void);
@@ -317,24 +333,93 @@ static const struct {
     { NULL, add_hook },
     { NULL, remove_hook },
     { NULL, look_for_anomalies },
+    { NULL, set_grad_mode },
+    { NULL, fail_next },
 };
+
+static const api_part *const parts[] = {
+    &api_modules, &api_training, &api_optim, &api_data, &api_modes,
+};
+
+/* ---- Actions of api_*.c ---------------------------------------------------------------------- */
+
+static api_args arguments(void)
+{
+    static const int8_t sizes[] = { 2, 3, 1, 4, 2, 3, 2, 1, 3, 2, 0, 6, 1, 2, -1, 3 };
+    static const double numbers[] = { 0.1, 0.5, 0, 1, 0.9, 2, 1e-3, -1, 1e300, INFINITY, NAN };
+    api_args a;
+    for (int i = 0; i < API_COUNT(a.t); i++)
+        a.t[i] = T;
+    for (int i = 0; i < API_COUNT(a.n); i++)
+        a.n[i] = API_CHOOSE(sizes, byte());
+    for (int i = 0; i < API_COUNT(a.x); i++)
+        a.x[i] = API_CHOOSE(numbers, byte());
+    uint8_t bits = byte();
+    for (int i = 0; i < API_COUNT(a.on); i++)
+        a.on[i] = bits >> i & 1;
+    for (int i = 0; i < API_COUNT(a.which); i++)
+        a.which[i] = byte();
+    return a;
+}
+
+void api_answer(bool there)
+{
+    if (!m.failing)
+        require_answer(there);
+}
+
+void api_result(br_tensor *t)
+{
+    require(!t || m.anomalies || m.failing || !br_failed());
+    api_answer(t != NULL);
+    keep(&m.tensors[(m.end - m.p) % TENSORS], t);
+}
+
+/* Runs action i of all parts. */
+static void run_action(int i)
+{
+    const api_part *const *part = parts;
+    for (; i >= (*part)->n; part++)
+        i -= (*part)->n;
+    br_scope *scope = br_scope_current();
+    bool grad_enabled = br_grad_enabled();
+    api_args a = arguments();
+    (*part)->actions[i](&a);
+    require(br_scope_current() == scope && br_grad_enabled() == grad_enabled);
+    require(!br_failed() || strlen(br_error_message()) > 0);
+}
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static void run_one(void)
+static void run_instruction(int i)
 {
-    size_t i = byte() % (sizeof instructions / sizeof *instructions);
     if (instructions[i].act) {
         instructions[i].act();
-        br_clear_error();
         return;
     }
     br_tensor *t = instructions[i].run();
-    require(!t || m.anomalies || !br_failed());
+    require(!t || m.anomalies || m.failing || !br_failed());
     if (!t && instructions[i].run != run_grad_of && instructions[i].run != run_grad)
-        require_answer(false);
+        api_answer(false);
     br_clear_error();
     keep(slot(), t);
+}
+
+static void run_one(void)
+{
+    int n = API_COUNT(instructions), total = n;
+    for (int k = 0; k < API_COUNT(parts); k++)
+        total += parts[k]->n;
+    int i = byte() % total;
+    m.failing = m.fail_next;
+    m.fail_next = false;
+    if (m.failing)
+        br_raise(BR_ERROR_STATE, "an error of the program");
+    if (i < n)
+        run_instruction(i);
+    else
+        run_action(i - n);
+    br_clear_error();
 }
 
 /* Reads every element, so that the sanitizers check the memory. */
@@ -345,20 +430,40 @@ static void read_tensor(const br_tensor *t)
         require(br_copy_out(t, bytes, (size_t)br_numel(t) * br_dtype_size(br_dtype_of(t))));
 }
 
+static void free_tensors(void)
+{
+    for (int i = 0; i < TENSORS; i++) {
+        read_tensor(m.tensors[i]);
+        br_release(m.tensors[i]);
+    }
+    keep(&hooked, NULL);
+}
+
+/* Frees everything, in an order that depends on the program. */
+static void free_all(size_t order)
+{
+    enum { KINDS = API_COUNT(parts) + 1 };
+    for (size_t i = 0; i < KINDS; i++) {
+        size_t kind = (order + i) % KINDS;
+        if (kind < API_COUNT(parts))
+            parts[kind]->free_all();
+        else
+            free_tensors();
+    }
+}
+
 static void try_bytes(const uint8_t *bytes, size_t n)
 {
     memset(&m, 0, sizeof m);
     m.p = bytes;
     m.end = bytes + n;
     last_hook = 0;
+    br_manual_seed(0);
+    br_set_grad_enabled(true);
     for (int i = 0; i < MAX_STEPS && m.p < m.end; i++)
         run_one();
     br_set_detect_anomaly(BR_ANOMALY_OFF);
-    for (int i = 0; i < TENSORS; i++) {
-        read_tensor(m.tensors[i]);
-        br_release(m.tensors[i]);
-    }
-    keep(&hooked, NULL);
+    free_all(n);
     br_thread_cleanup();
     require(!br_failed());
     require(br_live_tensors() == 0 && br_live_bytes() == 0);
