@@ -78,6 +78,13 @@ static void start(br_bucket *b, br_bucket_event event)
         br__dist_start(&b->job);
 }
 
+/* Waits for the bucket's job. Returns false if it failed or was never started. */
+static bool finish(br_bucket *b)
+{
+    const bool ok = b->state == BR_BUCKET_SENT && br__dist_wait(&b->job);
+    return br__bucket_moves(b, BR_BUCKET_ENDS) && ok;
+}
+
 /* Starts the jobs of the full buckets whose turn it is. */
 static void start_full(br_data_parallel *p)
 {
@@ -225,11 +232,8 @@ static bool wait_for_buckets(br_data_parallel *p)
     bool ok = true;
     uint64_t range = br_profile_range_begin("data_parallel: wait for buckets");
     for (int k = 0; k < p->n_buckets; k++) {
-        br_bucket *b = &p->buckets[k];
-        if (b->state == BR_BUCKET_SENT)
-            ok &= br__dist_wait(&b->job);
-        ok &= br__bucket_moves(b, BR_BUCKET_ENDS);
-        br__bucket_drop_copy(b);
+        ok &= finish(&p->buckets[k]);
+        br__bucket_drop_copy(&p->buckets[k]);
     }
     ok &= br__early_wait(p);
     br_profile_range_end(range);
@@ -491,8 +495,7 @@ static bool follow_pass(br_data_parallel *p)
         b->flags = BR_JOINED;
         b->error[0] = '\0';
         start(b, BR_BUCKET_JOINS);
-        const bool ok = b->state == BR_BUCKET_SENT && br__dist_wait(&b->job);
-        if (!br__bucket_moves(b, BR_BUCKET_ENDS) || !ok || b->all_joined)
+        if (!finish(b) || b->all_joined)
             return false;
     }
     br__early_start(p);

@@ -64,8 +64,8 @@ br_scheduler *br__scheduler_begin(br_scheduler *s)
         br_scheduler_free(s);
         return NULL;
     }
-    store_initial_rates(
-        s); /* only now: a scheduler that is refused leaves the optimizer as it was */
+    /* Only now: a scheduler that is refused leaves the optimizer as it was. */
+    store_initial_rates(s);
     return s;
 }
 
