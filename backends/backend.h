@@ -73,7 +73,7 @@ struct br_backend {
      * generator as br_get_dropout_rng() says. */
     void (*dropout_bits)(const br_tensor *bits, int64_t n, double p);
     /* y = x scale, or 0 where the element's bit is 0. y and x are contiguous. */
-    void (*dropout)(const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale);
+    bool (*dropout)(const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale);
 
     /* Returns the positions, i64 [n, ndim], at which a contiguous bool tensor, viewed with the
      * given sizes, is true; NULL with an error if memory runs out. */
@@ -92,7 +92,7 @@ struct br_backend {
     bool (*reduce)(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer);
     /* Computes y from x, both contiguous, of the same shape and dtype, and not empty. Floats are
      * accumulated in double; integers wrap around. */
-    void (*scan)(const br_tensor *y, const br_tensor *x, const br_scan_work *work);
+    bool (*scan)(const br_tensor *y, const br_tensor *x, const br_scan_work *work);
     /* Writes to `indices`, i64 and contiguous, the order of a contiguous x along a dimension. Its
      * size along this dimension is `count`. Returns false with an error if memory runs out. */
     bool (*sort)(const char *op, const br_tensor *indices, const br_tensor *x,
@@ -104,11 +104,11 @@ struct br_backend {
 
     /* Softmax, or log softmax, along a dimension, and their gradients from the result y. All
      * tensors are contiguous, of one shape, and not empty. A 0-d tensor is one element. */
-    void (*softmax)(const br_tensor *y, const br_tensor *x, int64_t dim, bool log_of);
-    void (*softmax_grad)(const br_tensor *dx, const br_tensor *y, const br_tensor *dy, int64_t dim,
+    bool (*softmax)(const br_tensor *y, const br_tensor *x, int64_t dim, bool log_of);
+    bool (*softmax_grad)(const br_tensor *dx, const br_tensor *y, const br_tensor *dy, int64_t dim,
                          bool log_of);
     /* y is not empty. */
-    void (*layer_norm)(const br_layer_norm_tensors *work);
+    bool (*layer_norm)(const br_layer_norm_tensors *work);
     /* Returns false with an error if memory runs out. */
     bool (*layer_norm_grad)(const char *op, const br_layer_norm_tensors *work);
     /* x is not empty. Returns false with an error if memory runs out. */
@@ -150,16 +150,16 @@ struct br_backend {
     /* Rotates the pairs of the last dimension of x: (y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin).
      * A pair is two adjacent elements if `interleaved`, otherwise an element of the first half and
      * the same of the second. cos and sin broadcast to the pairs. All have one dtype. */
-    void (*rotate)(const br_tensor *y, const br_tensor *x, const br_tensor *cos,
+    bool (*rotate)(const br_tensor *y, const br_tensor *x, const br_tensor *cos,
                    const br_tensor *sin, bool interleaved);
 
     /* Computes C. Returns false with an error if memory runs out. */
     bool (*matmul)(const br_matmul_tensors *work);
 
     /* Computes the losses, sums, `reduced`, and the sums of weights in *loss. */
-    void (*cross_entropy)(br_class_loss *loss, const br_cross_entropy_tensors *work);
+    bool (*cross_entropy)(br_class_loss *loss, const br_cross_entropy_tensors *work);
     /* Computes dscores from the scores, sums and dy. */
-    void (*cross_entropy_grad)(const br_class_loss *loss, const br_cross_entropy_tensors *work);
+    bool (*cross_entropy_grad)(const br_class_loss *loss, const br_cross_entropy_tensors *work);
     /* Computes the losses, `reduced`, the sums of weights in *loss, and the gradients. Returns
      * false with an error if memory runs out. */
     bool (*linear_cross_entropy)(const char *op, br_class_loss *loss,

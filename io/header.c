@@ -9,7 +9,6 @@
  *
  * docs/safetensors.md lists what is accepted and refused, and where this reader is stricter than
  * the reference reader. */
-#include "backends/cpu/half.h"
 #include "io/io_internal.h"
 #include "io/json.h"
 
@@ -24,28 +23,12 @@ enum { MAX_ENTRY = 1 << 20, MAX_DEPTH = 16 };
 
 /* In the order in which the reference writer stores tensors. */
 static const br_file_dtype dtypes[] = {
-    { "U64", 64, NULL },
-    { "I64", 64, NULL },
-    { "F64", 64, NULL },
-    { "C64", 64, NULL },
-    { "F32", 32, NULL },
-    { "U32", 32, NULL },
-    { "I32", 32, NULL },
-    { "BF16", 16, br__f32_from_bf16 },
-    { "F16", 16, br__f32_from_f16 },
-    { "U16", 16, NULL },
-    { "I16", 16, NULL },
-    { "F8_E5M2FNUZ", 8, NULL },
-    { "F8_E4M3FNUZ", 8, NULL },
-    { "F8_E8M0", 8, NULL },
-    { "F8_E4M3", 8, NULL },
-    { "F8_E5M2", 8, NULL },
-    { "I8", 8, NULL },
-    { "U8", 8, NULL },
-    { "F6_E3M2", 6, NULL },
-    { "F6_E2M3", 6, NULL },
-    { "F4", 4, NULL },
-    { "BOOL", 8, NULL },
+    { "U64", 64 },        { "I64", 64 },    { "F64", 64 },    { "C64", 64 },
+    { "F32", 32 },        { "U32", 32 },    { "I32", 32 },    { "BF16", 16 },
+    { "F16", 16 },        { "U16", 16 },    { "I16", 16 },    { "F8_E5M2FNUZ", 8 },
+    { "F8_E4M3FNUZ", 8 }, { "F8_E8M0", 8 }, { "F8_E4M3", 8 }, { "F8_E5M2", 8 },
+    { "I8", 8 },          { "U8", 8 },      { "F6_E3M2", 6 }, { "F6_E2M3", 6 },
+    { "F4", 4 },          { "BOOL", 8 },
 };
 
 /* Returns NULL if the format has no dtype of that name. */

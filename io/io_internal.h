@@ -69,8 +69,6 @@ enum { BR_HEADER_MAX = 100 * 1000 * 1000 }; /* bytes: the format's own limit */
 typedef struct br_file_dtype {
     const char *name;
     unsigned bits;
-    /* Converts n elements to F32; NULL if the dtype is not read as F32. */
-    void (*to_f32)(float *out, const char *in, int64_t n);
 } br_file_dtype;
 
 /* Returns the format's dtype; the dtypes lie in the order in which a writer stores tensors. */

@@ -266,37 +266,10 @@ static bool are_bools(const char *data, int64_t n)
     return bits <= 1;
 }
 
-/* The conversion of a tensor to F32, piece by piece. */
-typedef struct conversion {
-    const br_file_entry *entry;
-    const char *data;
-    float *out;
-} conversion;
-
-static void convert_piece(void *context, int64_t i)
-{
-    const conversion *c = context;
-    int64_t from = i * BR_GRAIN, left = c->entry->numel - from;
-    size_t size = c->entry->dtype->bits / 8;
-    c->entry->dtype->to_f32(c->out + from, c->data + (size_t)from * size,
-                            left < BR_GRAIN ? left : BR_GRAIN);
-}
-
-static br_tensor *converted(const br_safetensors *file, const br_file_entry *e)
-{
-    br_tensor *t = br__new_on_host(op, e->ndim, e->sizes, BR_F32);
-    if (t && e->numel > 0) {
-        conversion c = { e, file->data + e->begin, (float *)t->data };
-        br__parallel((e->numel + BR_GRAIN - 1) / BR_GRAIN, convert_piece, &c);
-    }
-    return t;
-}
-
 br_tensor *br__entry_tensor(br_safetensors *file, const br_file_entry *e)
 {
     br_dtype dtype;
-    const bool known = br__dtype_from_file(e->dtype, &dtype);
-    if (!known && !e->dtype->to_f32)
+    if (!br__dtype_from_file(e->dtype, &dtype))
         return br__fail_file(BR_ERROR_DTYPE, op, file->path,
                              "tensor \"%s\" has dtype %s, which Brasa does not support",
                              br_printable(e->name), e->dtype->name);
@@ -304,8 +277,6 @@ br_tensor *br__entry_tensor(br_safetensors *file, const br_file_entry *e)
         return br__fail_file(BR_ERROR_SHAPE, op, file->path,
                              "tensor \"%s\" has %d dimensions, but at most %d are supported",
                              br_printable(e->name), e->ndim, BR_MAX_DIMS);
-    if (!known)
-        return converted(file, e);
     if (e->numel == 0)
         return br__new_on_host(op, e->ndim, e->sizes, dtype);
     char *data = (char *)file->data + e->begin;

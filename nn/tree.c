@@ -245,7 +245,7 @@ static bool make_converted(const br_module *module, const br_named_list *list, b
 bool br_module_to(br_module *module, br_dtype dtype)
 {
     if (!br__is_floating(dtype)) {
-        br_fail(BR_ERROR_DTYPE, "module_to", "dtype is %s, must be f32 or f64",
+        br_fail(BR_ERROR_DTYPE, "module_to", "dtype is %s, must be a floating-point dtype",
                 br_dtype_name(dtype));
         return false;
     }

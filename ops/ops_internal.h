@@ -29,6 +29,8 @@ typedef struct br_scalar_operand {
 /* Fills *s with the value. Fails and returns false if dtype cannot represent it: i64 holds integers
  * only, bool 0 and 1. *s must not be moved afterwards, because its tensor points into it. */
 bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_operand *s);
+/* The same for a number that elements are set to: it may be truncated, see br__holds(). */
+bool br__element_operand(const char *op, double value, br_dtype dtype, br_scalar_operand *s);
 /* Returns bool, true where the elements of t, which is i64, are `value`. As a double, a value of at
  * least 2^53 would be rounded. */
 br_tensor *br__equals_integer(br_tensor *t, int64_t value);

@@ -48,10 +48,10 @@ br_tensor *br__zeros_on_host(const char *op, int ndim, const int64_t *sizes, br_
     return t;
 }
 
-/* Fails if an integer tensor cannot hold the value. */
+/* Fails if an element cannot hold the value. */
 static bool representable(const char *op, double value, br_dtype dtype)
 {
-    if (!br__is_kind(dtype, BR_KIND_INTEGER) || br__represents(dtype, trunc(value)))
+    if (!br__is_dtype(dtype) || br__holds(dtype, value))
         return true;
     br_fail(BR_ERROR_ARGUMENT, op, "%g cannot be represented as %s", value, br_dtype_name(dtype));
     return false;
@@ -138,6 +138,20 @@ static br_tensor *placed(const char *op, br_tensor *t)
     return br__placed(op, br__default_backend(), t);
 }
 
+/* Returns t, which the host has computed in the dtype of operations, as `dtype`. */
+static br_tensor *stored(br_tensor *t, br_dtype dtype)
+{
+    if (!t || t->dtype == dtype)
+        return t;
+    br_scope *scope = br_scope_begin();
+    br_tensor *y = br__new_on_host("convert", t->ndim, t->sizes, dtype);
+    if (y)
+        br__copy(y, t);
+    br_scope_return(scope, y);
+    br_scope_end(scope);
+    return y;
+}
+
 /* Computes start + i * step with the rounding of PyTorch's AVX2 kernel on one thread. Elements are
  * computed two vectors at a time: the first element of a vector is rounded to the dtype, and the
  * others are computed from it. Elements that do not fill two vectors are computed one by one. */
@@ -216,9 +230,9 @@ static br_tensor *arange(const char *op, double start, double end, double step, 
     const bool integers = br__is_kind(dtype, BR_KIND_INTEGER);
     if (integers && !whole_steps(start, end, step))
         return br_fail(BR_ERROR_ARGUMENT, op,
-                       "start %g, end %g, step %g: for i64, start and step must be integers, and "
+                       "start %g, end %g, step %g: for %s, start and step must be integers, and "
                        "no magnitude may exceed 2^62",
-                       start, end, step);
+                       start, end, step, br_dtype_name(dtype));
     double n = integers ? integer_steps(start, end, step) : ceil((end - start) / step);
     if (n >= 0x1p62)
         return br_fail(BR_ERROR_ARGUMENT, op,
@@ -251,6 +265,12 @@ static void fill_between_integers(void *data, double first, double last, int64_t
                                     : (int64_t)fma(-step, (double)(n - 1 - i), end);
 }
 
+/* PyTorch rounds the bounds to the dtype, and computes in that of operations. */
+static double bound(br_dtype dtype, double value)
+{
+    return br__is_floating(dtype) ? br__rounded(dtype, value) : value;
+}
+
 br_tensor *br_linspace(double start, double end, int64_t steps, br_dtype dtype)
 {
     static void (*const fills[BR_DTYPES])(void *, double, double, int64_t) = {
@@ -260,17 +280,18 @@ br_tensor *br_linspace(double start, double end, int64_t steps, br_dtype dtype)
     };
     if (br_failed())
         return NULL;
-    if (!br__is_dtype(dtype) || !fills[dtype])
-        return br_fail(BR_ERROR_DTYPE, "linspace", "dtype is %s, must be f32, f64 or i64",
+    if (!br__is_floating(dtype) && !br__is_kind(dtype, BR_KIND_INTEGER))
+        return br_fail(BR_ERROR_DTYPE, "linspace",
+                       "dtype is %s, must be an integer or floating-point dtype",
                        br_dtype_name(dtype));
     if (!br__is_floating(dtype) && !(fabs(start) <= 0x1p62 && fabs(end) <= 0x1p62))
         return br_fail(BR_ERROR_ARGUMENT, "linspace",
-                       "start is %g and end is %g: for i64, their magnitudes must be at most 2^62",
-                       start, end);
-    br_tensor *t = br__new_on_host("linspace", BR_SHAPE(steps), dtype);
+                       "start is %g and end is %g: for %s, their magnitudes must be at most 2^62",
+                       start, end, br_dtype_name(dtype));
+    br_tensor *t = br__new_on_host("linspace", BR_SHAPE(steps), br__computed(dtype));
     if (t)
-        fills[dtype](t->data, start, end, steps);
-    return placed("linspace", t);
+        fills[t->dtype](t->data, bound(dtype, start), bound(dtype, end), steps);
+    return placed("linspace", stored(t, dtype));
 }
 
 br_tensor *br_eye(int64_t n, int64_t m, br_dtype dtype)

@@ -1,18 +1,19 @@
 /* tensor/dtype.c - the table of dtypes. A new dtype is a row here, its enumerator in
  * brasa/tensor/dtype.h, and its kernels. */
 #include "tensor/dtype.h"
+#include "tensor/half.h"
 
 #include <brasa/tensor.h>
 #include <float.h>
 #include <math.h>
 
-/* Defines the conversions of a dtype whose C type is `type`; element(x) is the double x as this
- * type. */
-#define DEFINE_CONVERSIONS(dtype, type, element)                                     \
+/* Defines the conversions of a dtype whose C type is `type`; value(x) is the number that an element
+ * stands for, element(x) the double x as this type. */
+#define DEFINE_CONVERSIONS(dtype, type, value, element)                              \
     static void load_##dtype(double *to, int64_t n, const char *from, int64_t step)  \
     {                                                                                \
         for (int64_t i = 0; i < n; i++)                                              \
-            to[i] = (double)*(const type *)(const void *)(from + i * step);          \
+            to[i] = (double)value(*(const type *)(const void *)(from + i * step));   \
     }                                                                                \
     static void store_##dtype(char *to, int64_t step, const double *from, int64_t n) \
     {                                                                                \
@@ -45,23 +46,58 @@ static int64_t to_i64(double x)
     return fits_i64(x) ? (int64_t)x : INT64_MIN;
 }
 
-DEFINE_CONVERSIONS(f32, float, FLOAT)
-DEFINE_CONVERSIONS(f64, double, SAME)
-DEFINE_CONVERSIONS(i64, int64_t, to_i64)
-DEFINE_CONVERSIONS(bool, bool, IS_NONZERO)
+static int32_t to_i32(double x)
+{
+    return x > -0x1p31 - 1 && x < 0x1p31 ? (int32_t)x : INT32_MIN;
+}
+
+#define TO_I8(x)   ((int8_t)to_i32(x))
+#define TO_U8(x)   ((uint8_t)to_i32(x))
+#define TO_BF16(x) br__bf16((float)(x))
+#define TO_F16(x)  br__f16((float)(x))
+
+DEFINE_CONVERSIONS(f32, float, SAME, FLOAT)
+DEFINE_CONVERSIONS(f64, double, SAME, SAME)
+DEFINE_CONVERSIONS(i64, int64_t, SAME, to_i64)
+DEFINE_CONVERSIONS(bool, bool, SAME, IS_NONZERO)
+DEFINE_CONVERSIONS(bf16, uint16_t, br__from_bf16, TO_BF16)
+DEFINE_CONVERSIONS(f16, uint16_t, br__from_f16, TO_F16)
+DEFINE_CONVERSIONS(i32, int32_t, SAME, to_i32)
+DEFINE_CONVERSIONS(i8, int8_t, SAME, TO_I8)
+DEFINE_CONVERSIONS(u8, uint8_t, SAME, TO_U8)
+
+#define WRAP_I32(x) ((int32_t)(x))
+#define WRAP_I8(x)  ((int8_t)(x))
+#define WRAP_U8(x)  ((uint8_t)(x))
+
 DEFINE_INTEGERS(i64, int64_t, SAME)
 DEFINE_INTEGERS(bool, bool, IS_NONZERO)
+DEFINE_INTEGERS(i32, int32_t, WRAP_I32)
+DEFINE_INTEGERS(i8, int8_t, WRAP_I8)
+DEFINE_INTEGERS(u8, uint8_t, WRAP_U8)
 
+/* clang-format off */
 const br_dtype_info br__dtypes[BR_DTYPES] = {
-    [BR_F32] = { "f32", "float32", "F32", sizeof(float), BR_KIND_FLOATING, FLT_MANT_DIG,
-                 FLT_MIN_EXP - 1, FLT_MAX_EXP - 1, load_f32, store_f32, NULL, NULL },
-    [BR_F64] = { "f64", "float64", "F64", sizeof(double), BR_KIND_FLOATING, DBL_MANT_DIG,
-                 DBL_MIN_EXP - 1, DBL_MAX_EXP - 1, load_f64, store_f64, NULL, NULL },
-    [BR_I64] = { "i64", "int64", "I64", sizeof(int64_t), BR_KIND_INTEGER, 0, 0, 0, load_i64,
-                 store_i64, get_i64, put_i64 },
-    [BR_BOOL] = { "bool", "bool", "BOOL", sizeof(bool), BR_KIND_BOOL, 0, 0, 0, load_bool,
-                  store_bool, get_bool, put_bool },
+    [BR_F32] = { "f32", "float32", "F32", sizeof(float), BR_KIND_FLOATING, BR_F32,
+                 FLT_MANT_DIG, FLT_MIN_EXP - 1, FLT_MAX_EXP - 1, load_f32, store_f32, NULL, NULL },
+    [BR_F64] = { "f64", "float64", "F64", sizeof(double), BR_KIND_FLOATING, BR_F64,
+                 DBL_MANT_DIG, DBL_MIN_EXP - 1, DBL_MAX_EXP - 1, load_f64, store_f64, NULL, NULL },
+    [BR_I64] = { "i64", "int64", "I64", sizeof(int64_t), BR_KIND_INTEGER, BR_I64, 0, 0, 0,
+                 load_i64, store_i64, get_i64, put_i64 },
+    [BR_BOOL] = { "bool", "bool", "BOOL", sizeof(bool), BR_KIND_BOOL, BR_BOOL, 0, 0, 0,
+                  load_bool, store_bool, get_bool, put_bool },
+    [BR_BF16] = { "bf16", "bfloat16", "BF16", sizeof(uint16_t), BR_KIND_FLOATING, BR_F32,
+                  8, -126, 127, load_bf16, store_bf16, NULL, NULL },
+    [BR_F16] = { "f16", "float16", "F16", sizeof(uint16_t), BR_KIND_FLOATING, BR_F32,
+                 11, -14, 15, load_f16, store_f16, NULL, NULL },
+    [BR_I32] = { "i32", "int32", "I32", sizeof(int32_t), BR_KIND_INTEGER, BR_I64, 0, 0, 0,
+                 load_i32, store_i32, get_i32, put_i32 },
+    [BR_I8] = { "i8", "int8", "I8", sizeof(int8_t), BR_KIND_INTEGER, BR_I64, 0, 0, 0,
+                load_i8, store_i8, get_i8, put_i8 },
+    [BR_U8] = { "u8", "uint8", "U8", sizeof(uint8_t), BR_KIND_INTEGER, BR_I64, 0, 0, 0,
+                load_u8, store_u8, get_u8, put_u8 },
 };
+/* clang-format on */
 
 size_t br_dtype_size(br_dtype dtype)
 {
@@ -91,6 +127,17 @@ double br__rounded(br_dtype dtype, double value)
     _Alignas(double) char element[sizeof(double)];
     br__put(dtype, element, value);
     return br__get(dtype, element);
+}
+
+bool br__holds(br_dtype dtype, double value)
+{
+    if (br__is_floating(dtype))
+        return !isfinite(value) || isfinite(br__rounded(dtype, value));
+    if (!br__is_kind(dtype, BR_KIND_INTEGER))
+        return true;
+    const double whole = trunc(value);
+    return br__represents(dtype, whole) ||
+           (!br__represents(dtype, -1) && br__represents(dtype, -whole));
 }
 
 double br__epsilon(br_dtype dtype)

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BR_DTYPES (BR_BOOL + 1) /* the number of dtypes */
+#define BR_DTYPES (BR_U8 + 1) /* the number of dtypes */
 
 typedef enum br_dtype_kind { BR_KIND_BOOL, BR_KIND_INTEGER, BR_KIND_FLOATING } br_dtype_kind;
 
@@ -19,14 +19,19 @@ typedef struct br_dtype_info {
     const char *stored_name; /* safetensors': "F32" */
     size_t size;             /* of an element, in bytes */
     br_dtype_kind kind;
+    /* The dtype in which operations compute: f32 for bf16 and f16, i64 for integers, itself for
+     * f32, f64 and bool. It represents all elements. */
+    br_dtype computed;
     /* For floating-point dtypes: the bits of the significand, and the exponents of the smallest
      * normal number and of the largest number. */
     int digits, min_exponent, max_exponent;
-    /* Convert n elements, `step` bytes apart, to doubles, and doubles to elements, with one
-     * rounding. An integer that is not representable becomes the dtype's smallest one. */
+    /* Convert n elements, `step` bytes apart, to doubles, and doubles to elements. Like PyTorch,
+     * rounds by way of the dtype in which operations compute. A number that i64 or i32 does not
+     * represent becomes the smallest one; i8 and u8 get the lowest byte of the i32. */
     void (*load)(double *to, int64_t n, const char *from, int64_t step);
     void (*store)(char *to, int64_t step, const double *from, int64_t n);
-    /* For integers and bool: return and set one element. */
+    /* For integers and bool: return and set one element. An integer that is too large wraps
+     * around. */
     int64_t (*get_integer)(const void *element);
     void (*put_integer)(void *element, int64_t value);
 } br_dtype_info;
@@ -59,6 +64,17 @@ static inline bool br__is_floating(br_dtype dtype)
     return br__is_kind(dtype, BR_KIND_FLOATING);
 }
 
+static inline br_dtype br__computed(br_dtype dtype)
+{
+    return br__dtypes[dtype].computed;
+}
+/* Returns whether operations compute in another dtype. Storage dtypes come after all others, so
+ * that this needs no look at the table. */
+static inline bool br__is_stored(br_dtype dtype)
+{
+    return dtype > BR_BOOL;
+}
+
 /* Return and set one element as a double, which rounds an i64 beyond 2^53. */
 static inline double br__get(br_dtype dtype, const void *element)
 {
@@ -79,6 +95,10 @@ static inline bool br__represents(br_dtype dtype, double value)
 {
     return br__is_floating(dtype) || br__rounded(dtype, value) == value;
 }
+/* Returns whether an element may be set to the number, as in PyTorch: a finite float must not
+ * become infinite, and the integral part of a number must fit into an integer. A negative number is
+ * also stored in unsigned integers if its absolute value fits; then it wraps around. */
+bool br__holds(br_dtype dtype, double value);
 /* The dtype that PyTorch gives to Python's numbers of that kind: f32, i64 or bool. */
 br_dtype br__default_dtype(br_dtype_kind kind);
 /* The dtype of sums and products: i64 for integers and bool. */

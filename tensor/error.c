@@ -271,7 +271,7 @@ bool br__floating(const char *op, const char *name, const br_tensor *t)
         return false;
     if (br__is_floating(t->dtype))
         return true;
-    br_fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be f32 or f64", name, br__shape(t),
+    br_fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be a floating-point dtype", name, br__shape(t),
             br_dtype_name(t->dtype));
     return false;
 }

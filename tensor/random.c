@@ -58,23 +58,25 @@ static br_tensor in_memory_order(const br_tensor *t)
     return ordered;
 }
 
-/* Fills n contiguous elements of a dtype. */
+/* Fills n contiguous elements of a dtype that is no storage dtype. */
 typedef void (*filler)(char *out, int64_t n, br_dtype dtype, double a, double b);
 
-/* Fills t in memory order. The host generates the numbers for every device. */
+/* Fills t in memory order. The host generates the numbers for every device; those of a storage
+ * dtype are rounded numbers of the dtype in which operations compute. */
 static br_tensor *fill_in_order(const char *op, br_tensor *t, filler fill, double a, double b)
 {
     if (t->numel == 0)
         return t;
     br_tensor ordered = in_memory_order(t);
-    if (ordered.contiguous && br__is_on_host(t)) {
+    const br_dtype computed = br__computed(t->dtype);
+    if (ordered.contiguous && br__is_on_host(t) && computed == t->dtype) {
         fill(ordered.data, t->numel, t->dtype, a, b);
         return t;
     }
     br_scope *scope = br_scope_begin();
-    br_tensor *dense = br__new_on_host(op, ordered.ndim, ordered.sizes, t->dtype);
+    br_tensor *dense = br__new_on_host(op, ordered.ndim, ordered.sizes, computed);
     if (dense)
-        fill(dense->data, t->numel, t->dtype, a, b);
+        fill(dense->data, t->numel, computed, a, b);
     const bool ok = dense && br__transfer(op, &ordered, dense);
     br_scope_end(scope);
     return ok ? t : NULL;
@@ -138,18 +140,37 @@ static void run_normal_task(void *context, int64_t i)
                                                     br__min(left, BR_GRAIN), task->mean, task->std);
 }
 
-/* Generates uniform numbers first and transforms them in blocks of 16. If the size is not a
- * multiple of 16, the last 16 numbers are generated again. */
-static void fill_normal_blocks(char *out, int64_t n, br_dtype dtype, double mean, double std)
+/* Transforms uniform numbers in blocks of 16. If n is not a multiple of 16, the last 16 numbers are
+ * generated again, after `generated` others. */
+static void normal_blocks(char *out, int64_t n, int64_t generated, br_dtype dtype, double mean,
+                          double std)
 {
     normal_task task = { out, n - n % BLOCK, dtype, mean, std };
-    fill_uniform(out, n, dtype, 0, 1);
+    fill_uniform(out, generated, dtype, 0, 1);
     br__parallel((task.n + BR_GRAIN - 1) / BR_GRAIN, run_normal_task, &task);
     if (n % BLOCK != 0) {
         char *last = out + (size_t)(n - BLOCK) * br_dtype_size(dtype);
         fill_uniform(last, BLOCK, dtype, 0, 1);
         br__distribution_loops[dtype].make_normal(last, BLOCK, mean, std);
     }
+}
+
+static void fill_normal_blocks(char *out, int64_t n, br_dtype dtype, double mean, double std)
+{
+    normal_blocks(out, n, n, dtype, mean, std);
+}
+
+/* For storage dtypes, PyTorch generates no numbers that it would generate again. */
+static void fill_stored_blocks(char *out, int64_t n, br_dtype dtype, double mean, double std)
+{
+    normal_blocks(out, n, n - n % BLOCK, dtype, mean, std);
+}
+
+static filler normal_filler(const br_tensor *t)
+{
+    if (t->numel < BLOCK || !t->contiguous)
+        return fill_normal_singly;
+    return br__is_stored(t->dtype) ? fill_stored_blocks : fill_normal_blocks;
 }
 
 bool br__normal_possible(const br_tensor *t, double std)
@@ -166,10 +187,7 @@ br_tensor *br__normal_(br_tensor *t, double mean, double std)
 {
     if (!br__normal_possible(t, std))
         return NULL;
-    bool blocks = t->numel >= BLOCK && t->contiguous;
-    if (!fill_in_order("normal_", t, blocks ? fill_normal_blocks : fill_normal_singly, mean, std))
-        return NULL;
-    return t;
+    return fill_in_order("normal_", t, normal_filler(t), mean, std);
 }
 
 /* ---- New tensors ----------------------------------------------------------------------------- */
@@ -177,7 +195,8 @@ br_tensor *br__normal_(br_tensor *t, double mean, double std)
 static br_tensor *new_floating(const char *op, int ndim, const int64_t *sizes, br_dtype dtype)
 {
     if (!br_failed() && !br__is_floating(dtype))
-        return br_fail(BR_ERROR_DTYPE, op, "dtype is %s, must be f32 or f64", br_dtype_name(dtype));
+        return br_fail(BR_ERROR_DTYPE, op, "dtype is %s, must be a floating-point dtype",
+                       br_dtype_name(dtype));
     return br__new_on_host(op, ndim, sizes, dtype);
 }
 
@@ -190,19 +209,14 @@ br_tensor *br_rand(int ndim, const int64_t *sizes, br_dtype dtype)
 {
     BR_OP("rand");
     br_tensor *t = new_floating("rand", ndim, sizes, dtype);
-    if (t)
-        fill_uniform(t->data, t->numel, dtype, 0, 1);
-    return placed("rand", t);
+    return placed("rand", t ? fill_in_order("rand", t, fill_uniform, 0, 1) : NULL);
 }
 
 br_tensor *br_randn(int ndim, const int64_t *sizes, br_dtype dtype)
 {
     BR_OP("randn");
     br_tensor *t = new_floating("randn", ndim, sizes, dtype);
-    if (t)
-        (t->numel >= BLOCK ? fill_normal_blocks : fill_normal_singly)(t->data, t->numel, dtype, 0,
-                                                                      1);
-    return placed("randn", t);
+    return placed("randn", t ? fill_in_order("randn", t, normal_filler(t), 0, 1) : NULL);
 }
 
 br_tensor *br_randint(int64_t low, int64_t high, int ndim, const int64_t *sizes)

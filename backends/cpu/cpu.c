@@ -12,11 +12,12 @@
 #include "backends/cpu/recurrent/recurrent_internal.h"
 #include "backends/cpu/reduce/reduce_internal.h"
 #include "backends/cpu/shape/copy.h"
+#include "backends/cpu/stored.h"
 #include "tensor/storage.h"
 
 static bool has_pointwise(br_pointwise kernel, br_dtype dtype)
 {
-    return br__kernels_of(dtype)->pointwise[kernel] != NULL;
+    return br__kernels_of(br__computed(dtype))->pointwise[kernel] != NULL;
 }
 
 static bool upload(const br_tensor *dst, const void *elements)
@@ -43,36 +44,36 @@ const br_backend br__cpu_backend = {
     .cat = br__cpu_cat,
     .triangle = br__cpu_triangle,
     .dropout_bits = br__cpu_dropout_bits,
-    .dropout = br__cpu_dropout,
+    .dropout = br__stored_dropout,
     .nonzero = br__cpu_nonzero,
     .gather = br__cpu_gather,
     .scatter = br__cpu_scatter,
     .reduce = br__cpu_reduce,
-    .scan = br__cpu_scan,
+    .scan = br__stored_scan,
     .sort = br__cpu_sort,
     .sort_rows = br__cpu_sort_rows,
-    .softmax = br__cpu_softmax,
-    .softmax_grad = br__cpu_softmax_grad,
-    .layer_norm = br__cpu_layer_norm,
-    .layer_norm_grad = br__cpu_layer_norm_grad,
-    .channel_norm = br__cpu_channel_norm,
+    .softmax = br__stored_softmax,
+    .softmax_grad = br__stored_softmax_grad,
+    .layer_norm = br__stored_layer_norm,
+    .layer_norm_grad = br__stored_layer_norm_grad,
+    .channel_norm = br__stored_channel_norm,
     .channel_norm_fits = br__cpu_channel_norm_fits,
-    .channel_norm_grad = br__cpu_channel_norm_grad,
-    .convolution = br__cpu_convolution,
-    .convolution_input = br__cpu_convolution_input,
-    .convolution_weight = br__cpu_convolution_weight,
-    .max_pool = br__cpu_max_pool,
-    .avg_pool = br__cpu_avg_pool,
-    .avg_pool_grad = br__cpu_avg_pool_grad,
-    .recurrent = br__cpu_recurrent,
-    .recurrent_grad = br__cpu_recurrent_grad,
-    .attention = br__cpu_attention,
-    .attention_grad = br__cpu_attention_grad,
-    .rotate = br__cpu_rotate,
-    .matmul = br__cpu_matmul,
-    .cross_entropy = br__cpu_cross_entropy,
-    .cross_entropy_grad = br__cpu_cross_entropy_grad,
-    .linear_cross_entropy = br__cpu_linear_cross_entropy,
+    .channel_norm_grad = br__stored_channel_norm_grad,
+    .convolution = br__stored_convolution,
+    .convolution_input = br__stored_convolution_input,
+    .convolution_weight = br__stored_convolution_weight,
+    .max_pool = br__stored_max_pool,
+    .avg_pool = br__stored_avg_pool,
+    .avg_pool_grad = br__stored_avg_pool_grad,
+    .recurrent = br__stored_recurrent,
+    .recurrent_grad = br__stored_recurrent_grad,
+    .attention = br__stored_attention,
+    .attention_grad = br__stored_attention_grad,
+    .rotate = br__stored_rotate,
+    .matmul = br__stored_matmul,
+    .cross_entropy = br__stored_cross_entropy,
+    .cross_entropy_grad = br__stored_cross_entropy_grad,
+    .linear_cross_entropy = br__stored_linear_cross_entropy,
     .has_update = br__cpu_has_update,
     .update = br__cpu_update,
     .norms = br__cpu_norms,

@@ -44,9 +44,8 @@ BR_API int br_safetensors_shape(const br_safetensors *file, int64_t i, const int
 BR_API size_t br_safetensors_bytes(const br_safetensors *file, int64_t i);
 /* Returns true if the file has a tensor of that name. */
 BR_API bool br_safetensors_has(const br_safetensors *file, const char *name);
-/* Returns the tensor of that name, owned by the innermost scope. F32, F64, I64 and BOOL tensors
- * keep their dtype; F16 and BF16 are converted to F32 copies. Returns NULL and an error if the file
- * has no such tensor, or if Brasa does not support its dtype. */
+/* Returns the tensor of that name, owned by the innermost scope. It keeps its dtype.
+ * Returns NULL and an error if the file has no such tensor, or if Brasa does not have its dtype. */
 BR_API br_tensor *br_safetensors_get(br_safetensors *file, const char *name);
 /* Return the number of metadata entries; the i-th key in the order of strcmp(); and the value of a
  * key, or NULL without an error if there is none. */

@@ -199,7 +199,7 @@ static br_tensor *attend(const br_tensor *const *inputs, const settings *s, int 
     memcpy(two_columns, sizes, sizeof two_columns);
     two_columns[ndim - 1] = 2;
     br_tensor *out = br__new_in_order(OP, query, ndim, sizes, query->dtype);
-    *sums = br__new_on(OP, query, ndim, two_columns, query->dtype);
+    *sums = br__new_on(OP, query, ndim, two_columns, br__computed(query->dtype));
     if (!out || !*sums)
         return NULL;
     br_attention_tensors work = work_of(inputs, s);

@@ -53,7 +53,7 @@ static bool check(const kind *k, request *r)
     if (!br__required(op, "x", r->x) || !br__wrap_dim(op, "dim", r->x, &r->dim) ||
         !br__has_dtype(op, "index", r->index, BR_I64))
         return false;
-    if (r->by_value ? !br__scalar_operand(op, r->value, r->x->dtype, &scalar)
+    if (r->by_value ? !br__element_operand(op, r->value, r->x->dtype, &scalar)
                     : !br__compatible(op, "x", r->x, k->slices ? "source" : "src", r->source))
         return false;
     return k->slices ? check_slices(op, r)
@@ -73,7 +73,7 @@ static void place(const kind *k, const br_tensor *target, const request *r)
         index.sizes[r->dim] = index.numel;
         index.strides[r->dim] = stride;
     }
-    if (r->by_value && br__scalar_operand(k->op.name, r->value, x.dtype, &scalar))
+    if (r->by_value && br__element_operand(k->op.name, r->value, x.dtype, &scalar))
         source = br__window(&scalar.tensor);
     else
         source = br__line(r->source);

@@ -198,8 +198,8 @@ static bool check(br_tensor *x, int64_t *dim, br_tensor *index, br_tensor *src,
         br_fail(BR_ERROR_ARGUMENT, op_name, "reduce is %d, must be a br_scatter_reduction",
                 (int)reduce);
     else if (!br_is_floating(x) && reduce == BR_SCATTER_MEAN)
-        br_fail(BR_ERROR_DTYPE, op_name, "x %s is %s, must be f32 or f64 for means", br__shape(x),
-                br_dtype_name(x->dtype));
+        br_fail(BR_ERROR_DTYPE, op_name, "x %s is %s, must be a floating-point dtype for means",
+                br__shape(x), br_dtype_name(x->dtype));
     else
         br__check_scatter(op_name, x, *dim, index, src);
     return !br_failed();

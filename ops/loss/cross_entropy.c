@@ -40,13 +40,13 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     if (!drows || !dy)
         return;
     BR_TRAFFIC(drows, rows, target, sums, dy);
-    backend->cross_entropy_grad(s, &(br_cross_entropy_tensors){ .scores = rows,
-                                                                .target = target,
-                                                                .class_weight = weight,
-                                                                .sums = sums,
-                                                                .dy = dy,
-                                                                .dscores = drows });
-    dx[0] = classes_second(drows);
+    if (backend->cross_entropy_grad(s, &(br_cross_entropy_tensors){ .scores = rows,
+                                                                    .target = target,
+                                                                    .class_weight = weight,
+                                                                    .sums = sums,
+                                                                    .dy = dy,
+                                                                    .dscores = drows }))
+        dx[0] = classes_second(drows);
 }
 
 static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
@@ -71,7 +71,8 @@ static br_tensor *forward(br_tensor *input, br_tensor *target, const br_tensor *
     const br_backend *backend = BR_BACKEND(op, input, cross_entropy);
     br_tensor *rows = backend ? classes_last(input) : NULL;
     br_tensor *losses = br_new_empty(input, target->ndim, target->sizes, input->dtype);
-    *sums = br_new_empty(input, BR_SHAPE(target->numel, BR_CLASS_SUMS), input->dtype);
+    *sums = br_new_empty(input, BR_SHAPE(target->numel, BR_CLASS_SUMS),
+                         br__computed(br_dtype_of(input)));
     if (br_failed() || !br__good_targets(op, target, input, rows->sizes[rows->ndim - 1], s->ignore))
         return NULL;
     br_tensor *reduced =
@@ -79,12 +80,13 @@ static br_tensor *forward(br_tensor *input, br_tensor *target, const br_tensor *
     if (br_failed())
         return NULL;
     BR_TRAFFIC(rows, target, losses, *sums);
-    backend->cross_entropy(s, &(br_cross_entropy_tensors){ .scores = rows,
-                                                           .target = target,
-                                                           .class_weight = weight,
-                                                           .losses = losses,
-                                                           .reduced = reduced,
-                                                           .sums = *sums });
+    if (!backend->cross_entropy(s, &(br_cross_entropy_tensors){ .scores = rows,
+                                                                .target = target,
+                                                                .class_weight = weight,
+                                                                .losses = losses,
+                                                                .reduced = reduced,
+                                                                .sums = *sums }))
+        return NULL;
     return reduced ? reduced : losses;
 }
 

@@ -178,8 +178,8 @@ static br_tensor *norm(const br_op *op, const settings *s, br_tensor *x, br_tens
     const int64_t coefficients[] = { s->across ? 1 : x->sizes[0], x->sizes[1] };
     br_tensor *y = br__new_on(op->name, x, x->ndim, x->sizes, x->dtype);
     br_scope *scope = br_scope_begin();
-    br_tensor *mean = br__new_on(op->name, x, 2, coefficients, x->dtype);
-    br_tensor *rstd = br__new_on(op->name, x, 2, coefficients, x->dtype);
+    br_tensor *mean = br__new_on(op->name, x, 2, coefficients, br__computed(x->dtype));
+    br_tensor *rstd = br__new_on(op->name, x, 2, coefficients, br__computed(x->dtype));
     br_scope *unrecorded = br_no_grad_begin();
     br_tensor *dense = br_contiguous(x), *dense_weight = weight ? br_contiguous(weight) : NULL;
     br_tensor *dense_bias = bias ? br_contiguous(bias) : NULL;

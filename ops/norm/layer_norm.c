@@ -131,7 +131,7 @@ static br_tensor *norm(const br_op *op, br_tensor *x, br_tensor *weight, br_tens
         return NULL;
     br_tensor *y = br__new_on(op->name, x, x->ndim, x->sizes, x->dtype);
     br_scope *scope = br_scope_begin();
-    br_tensor *rstd = br__new_on(op->name, x, x->ndim - s->ndims, x->sizes, x->dtype);
+    br_tensor *rstd = br__new_on(op->name, x, x->ndim - s->ndims, x->sizes, br__computed(x->dtype));
     br_tensor *mean = rstd && s->centred ? br_empty_like(rstd) : NULL;
     br_scope *unrecorded = br_no_grad_begin();
     br_tensor *dense = br_contiguous(x), *dense_weight = weight ? br_contiguous(weight) : NULL;

@@ -14,7 +14,7 @@ static __attribute__((cold)) void *refuse_dtype(const char *op, const char *name
                                                 const br_tensor *t, br_pointwise kernel)
 {
     const br_backend *backend = br__backend_of(t);
-    char names[32] = "";
+    char names[64] = "";
     for (br_dtype d = 0; d < BR_DTYPES; d++) {
         if (!backend->has_pointwise(kernel, d))
             continue;
@@ -40,16 +40,27 @@ bool br__has_kernel(const char *op, const char *name, const br_tensor *t, br_poi
 
 /* ---- Scalars as operands --------------------------------------------------------------------- */
 
-bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_operand *s)
+/* Sets *s to the value as the dtype represents it, and fails unless this is allowed. */
+static bool set_operand(const char *op, double value, br_dtype dtype, bool allowed,
+                        br_scalar_operand *s)
 {
     if (BR_ANOMALY)
         br__tape.nonfinite_op = isfinite(value) ? NULL : op;
     br__host_number(&s->tensor, dtype, &s->value);
     br__put(dtype, &s->value, value);
-    if (br__represents(dtype, value))
-        return true;
-    br_fail(BR_ERROR_DTYPE, op, "%g cannot be represented as %s", value, br_dtype_name(dtype));
-    return false;
+    if (!allowed)
+        br_fail(BR_ERROR_DTYPE, op, "%g cannot be represented as %s", value, br_dtype_name(dtype));
+    return allowed;
+}
+
+bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_operand *s)
+{
+    return set_operand(op, value, dtype, br__represents(dtype, value), s);
+}
+
+bool br__element_operand(const char *op, double value, br_dtype dtype, br_scalar_operand *s)
+{
+    return set_operand(op, value, dtype, br__holds(dtype, value), s);
 }
 
 /* ---- Pointwise operations -------------------------------------------------------------------- */
@@ -81,7 +92,8 @@ static br_tensor *new_result(const char *op, const br_tensor *a, const br_tensor
 static br_tensor *apply(const char *op, br_pointwise kernel, const br_tensor *a, const br_tensor *b,
                         bool comparison)
 {
-    br_tensor *y = new_result(op, a, b, comparison ? BR_BOOL : a->dtype);
+    const br_dtype dtype = (a->storage ? a : b)->dtype; /* the other one may be a scalar */
+    br_tensor *y = new_result(op, a, b, comparison ? BR_BOOL : dtype);
     if (!y || br__pointwise(kernel, 3, (const br_tensor *[]){ y, a, b }, NULL))
         return y;
     return refuse_dtype(op, "a", a->storage ? a : b, kernel); /* the other one may be a scalar */
@@ -103,8 +115,8 @@ br_tensor *br__binary_scalar(const char *op, br_pointwise kernel, br_tensor *a, 
 {
     br_scalar_operand scalar;
     if (!br__required(op, "a", a) ||
-        (!br__represents(a->dtype, s) && !br__has_kernel(op, "a", a, kernel)) ||
-        !br__scalar_operand(op, s, a->dtype, &scalar))
+        (!br__represents(br__computed(a->dtype), s) && !br__has_kernel(op, "a", a, kernel)) ||
+        !br__scalar_operand(op, s, br__computed(a->dtype), &scalar))
         return NULL;
     return reversed ? apply(op, kernel, &scalar.tensor, a, false)
                     : apply(op, kernel, a, &scalar.tensor, false);
@@ -114,7 +126,12 @@ br_tensor *br__comparison_scalar(const char *op, br_pointwise kernel, br_tensor 
 {
     BR_OP(op);
     br_scalar_operand scalar;
-    if (!br__required(op, "a", a) || !br__scalar_operand(op, s, a->dtype, &scalar))
+    if (!br__required(op, "a", a))
+        return NULL;
+    /* A float is rounded to the elements' dtype, so that an element equals the number that it was
+     * made from. An integer may be larger than all elements. */
+    const br_dtype dtype = br__is_floating(a->dtype) ? a->dtype : br__computed(a->dtype);
+    if (!br__scalar_operand(op, s, dtype, &scalar))
         return NULL;
     return apply(op, kernel, a, &scalar.tensor, true);
 }

@@ -252,7 +252,7 @@ br_tensor *br_masked_fill(br_tensor *x, br_tensor *mask, double value)
     int64_t sizes[BR_MAX_DIMS];
     if (!br__required(op, "x", x) || !br__has_dtype(op, "mask", mask, BR_BOOL) ||
         !br__broadcast_named(op, "x", x, "mask", mask, &ndim, sizes) ||
-        !br__scalar_operand(op, value, x->dtype, &scalar))
+        !br__element_operand(op, value, x->dtype, &scalar))
         return NULL;
     br_tensor *y = br__new_on(op, x, ndim, sizes, x->dtype);
     if (!y)

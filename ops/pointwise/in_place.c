@@ -122,7 +122,7 @@ static br_tensor *binary_scalar(const br_op *op, br_pointwise kernel, br_tensor 
     BR_OP(op->name);
     br_scalar_operand scalar;
     if (!br__required(op->name, "a", a) || !br__has_kernel(op->name, "a", a, kernel) ||
-        !br__scalar_operand(op->name, s, a->dtype, &scalar) ||
+        !br__scalar_operand(op->name, s, br__computed(a->dtype), &scalar) ||
         !change(op->name, kernel, &scalar.tensor, BR_INPUTS(a)))
         return NULL;
     br_record_in_place(op, a, BR_INPUTS(a), &s, sizeof s);
@@ -169,7 +169,7 @@ static br_tensor *fill(const br_op *op, br_tensor *a, double value)
     BR_OP(op->name);
     br_scalar_operand scalar;
     if (!br__required(op->name, "a", a) ||
-        !br__scalar_operand(op->name, value, a->dtype, &scalar) ||
+        !br__element_operand(op->name, value, a->dtype, &scalar) ||
         !br__before_fill(op->name, "a", a, BR_INPUTS(a)))
         return NULL;
     if (br__shares_elements(a))
@@ -256,7 +256,7 @@ br_tensor *br_masked_fill_(br_tensor *a, br_tensor *mask, double value)
     br_scalar_operand scalar;
     if (!br__required(op, "a", a) || !br__has_dtype(op, "mask", mask, BR_BOOL) ||
         !br__broadcasts_to(op, "mask", mask, a) ||
-        !br__scalar_operand(op, value, a->dtype, &scalar))
+        !br__element_operand(op, value, a->dtype, &scalar))
         return NULL;
     br_scope *scope = br_scope_begin();
     const br_tensor *where = scope ? apart_from(op, a, mask) : NULL;

@@ -122,7 +122,7 @@ br_tensor *br_lerp_scalar(br_tensor *start, br_tensor *end, double weight)
     br_scalar_operand scalar;
     if (!br__floating("lerp_scalar", "start", start) ||
         !br__compatible("lerp_scalar", "start", start, "end", end) ||
-        !br__scalar_operand("lerp_scalar", weight, start->dtype, &scalar))
+        !br__scalar_operand("lerp_scalar", weight, br__computed(start->dtype), &scalar))
         return NULL;
     br_tensor *y = lerp("lerp_scalar", start, end, &scalar.tensor);
     br_record(&lerp_scalar_op, y, BR_INPUTS(start, end), &weight, sizeof weight);

@@ -122,9 +122,9 @@ br_tensor *br__recurrent(br_recurrent_kind kind, bool reverse, br_tensor *gi, br
     br_tensor *last = c0 ? br__new_on("recurrent", c0, c0->ndim, c0->sizes, c0->dtype) : NULL;
     br_scope *scope = br_scope_begin();
     int64_t wide = br__kept_of(kind) * weight->sizes[1];
-    br_tensor *kept =
-        wide ? br__new_on("recurrent", gi, BR_SHAPE(gi->sizes[0], gi->sizes[1], wide), gi->dtype)
-             : NULL;
+    br_tensor *kept = wide ? br__new_on("recurrent", gi, BR_SHAPE(gi->sizes[0], gi->sizes[1], wide),
+                                        br__computed(gi->dtype))
+                           : NULL;
     br_tensor *cells = c0 && y ? br_empty_like(y) : NULL;
     br_scope *unrecorded = br_no_grad_begin();
     br_tensor *in[] = { gi, h0, c0, weight, bias };

@@ -53,7 +53,7 @@ br_tensor *br__clear_part(br_tensor *x, const br_part *part)
     br__copy(y, x);
     br_scalar_operand zero;
     br_tensor w = window_of(y, part);
-    if (!br__scalar_operand("clear_part", 0, y->dtype, &zero))
+    if (!br__element_operand("clear_part", 0, y->dtype, &zero))
         return NULL;
     br__set_window(&w, &zero.tensor);
     return br__recorded(&clear_op, y, x, part, sizeof *part);

@@ -62,7 +62,7 @@ static void fill_border(const br_tensor *y, const padding *p, int d, bool right)
     find_border(y, p, d, right, &border, &source);
     if (border.numel == 0)
         return;
-    if (p->mode == BR_PAD_CONSTANT && br__scalar_operand("pad", p->value, y->dtype, &value))
+    if (p->mode == BR_PAD_CONSTANT && br__element_operand("pad", p->value, y->dtype, &value))
         source = value.tensor;
     br__copy(&border, &source);
 }
@@ -240,7 +240,7 @@ br_tensor *br_pad(br_tensor *x, int n, const int64_t *pad, br_pad_mode mode, dou
     padding p = { .mode = mode, .value = value };
     br_scalar_operand scalar;
     if (!br__required("pad", "x", x) || !read_padding(x, n, pad, &p) ||
-        (mode == BR_PAD_CONSTANT && !br__scalar_operand("pad", value, x->dtype, &scalar)))
+        (mode == BR_PAD_CONSTANT && !br__element_operand("pad", value, x->dtype, &scalar)))
         return NULL;
     padding positive = without_negative(&p);
     bool crops_first = mode == BR_PAD_CONSTANT || mode == BR_PAD_CIRCULAR;

@@ -110,7 +110,7 @@ ENTRY(void, fill, (const br_tensor *t, const void *element), (t, element), &t)
 ENTRY(void, copy, (const br_tensor *dst, const br_tensor *src), (dst, src), &dst, &src)
 ENTRY(void, triangle, (const br_tensor *y, int64_t diagonal, bool upper), (y, diagonal, upper), &y)
 ENTRY(void, dropout_bits, (const br_tensor *bits, int64_t n, double p), (bits, n, p), &bits)
-ENTRY(void, dropout,
+ENTRY(bool, dropout,
       (const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale),
       (y, x, bits, scale), &y, &x, &bits)
 ENTRY(void, gather, (const br_tensor *y, const br_tensor *x, const br_tensor *index, int dim),
@@ -119,16 +119,16 @@ ENTRY(void, scatter,
       (const br_tensor *x, const br_tensor *y, const br_tensor *index, int dim, int64_t skip,
        br_combine combine),
       (x, y, index, dim, skip, combine), &x, &y, &index)
-ENTRY(void, scan, (const br_tensor *y, const br_tensor *x, const br_scan_work *work), (y, x, work),
+ENTRY(bool, scan, (const br_tensor *y, const br_tensor *x, const br_scan_work *work), (y, x, work),
       &y, &x)
 ENTRY(bool, sort,
       (const char *op, const br_tensor *indices, const br_tensor *x, const br_order *order),
       (op, indices, x, order), &indices, &x)
 ENTRY(bool, sort_rows, (const char *op, const br_tensor *order, const br_tensor *rows),
       (op, order, rows), &order, &rows)
-ENTRY(void, softmax, (const br_tensor *y, const br_tensor *x, int64_t dim, bool log_of),
+ENTRY(bool, softmax, (const br_tensor *y, const br_tensor *x, int64_t dim, bool log_of),
       (y, x, dim, log_of), &y, &x)
-ENTRY(void, softmax_grad,
+ENTRY(bool, softmax_grad,
       (const br_tensor *dx, const br_tensor *y, const br_tensor *dy, int64_t dim, bool log_of),
       (dx, y, dy, dim, log_of), &dx, &y, &dy)
 ENTRY(bool, channel_norm_fits, (const br_tensor *rstd), (rstd), &rstd)
@@ -150,7 +150,7 @@ ENTRY(bool, avg_pool, (const br_pool_geometry *work, const br_tensor *y, const b
       (work, y, x), &y, &x)
 ENTRY(bool, avg_pool_grad, (const br_pool_geometry *work, const br_tensor *dx, const br_tensor *dy),
       (work, dx, dy), &dx, &dy)
-ENTRY(void, rotate,
+ENTRY(bool, rotate,
       (const br_tensor *y, const br_tensor *x, const br_tensor *cos, const br_tensor *sin,
        bool interleaved),
       (y, x, cos, sin, interleaved), &y, &x, &cos, &sin)
@@ -158,7 +158,7 @@ ENTRY(unsigned, nonfinite, (const br_tensor *x), (x), &x)
 
 #define LAYER_NORM \
     &w.x, &w.weight, &w.bias, &w.y, &w.mean, &w.rstd, &w.dy, &w.dx, &w.dweight, &w.dbias
-WORK_ENTRY(void, layer_norm, (const br_layer_norm_tensors *given), (&w), LAYER_NORM)
+WORK_ENTRY(bool, layer_norm, (const br_layer_norm_tensors *given), (&w), LAYER_NORM)
 WORK_ENTRY(bool, layer_norm_grad, (const char *op, const br_layer_norm_tensors *given), (op, &w),
            LAYER_NORM)
 #define CHANNEL_NORM LAYER_NORM, &w.running_mean, &w.running_var
@@ -181,9 +181,9 @@ WORK_ENTRY(bool, attention_grad, (const char *op, const br_attention_tensors *gi
 WORK_ENTRY(bool, matmul, (const br_matmul_tensors *given), (&w), &w.a, &w.b, &w.bias, &w.c)
 #define CROSS_ENTROPY                                                                           \
     &w.scores, &w.target, &w.class_weight, &w.losses, &w.reduced, &w.sums, &w.dy, &w.dscores
-WORK_ENTRY(void, cross_entropy, (br_class_loss *loss, const br_cross_entropy_tensors *given),
+WORK_ENTRY(bool, cross_entropy, (br_class_loss *loss, const br_cross_entropy_tensors *given),
            (loss, &w), CROSS_ENTROPY)
-WORK_ENTRY(void, cross_entropy_grad,
+WORK_ENTRY(bool, cross_entropy_grad,
            (const br_class_loss *loss, const br_cross_entropy_tensors *given), (loss, &w),
            CROSS_ENTROPY)
 WORK_ENTRY(bool, linear_cross_entropy,

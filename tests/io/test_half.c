@@ -1,5 +1,5 @@
-/* tests/io/test_half.c - F16 and BF16 in files are read as F32: every value is compared with its
- * definition, and some with torch's (tests/io/record_half.py). */
+/* tests/io/test_half.c - F16 and BF16 in files keep their dtype and are converted to F32: every
+ * value is compared with its definition, and some with torch's (tests/io/record_half.py). */
 #include "tests/io/files.h"
 #include "tests/io/half_values.h"
 
@@ -72,11 +72,14 @@ static double defined(const kind *k, int half)
 static void check_kind(const kind *k)
 {
     br_scope *scope = br_scope_begin();
-    const float *values = br_data_f32(read_all(k->dtype));
+    br_tensor *x = read_all(k->dtype);
+    cr_assert_eq(br_dtype_of(x), strcmp(k->dtype, "F16") == 0 ? BR_F16 : BR_BF16);
+    const float *values = br_data_f32(br_to(x, BR_F32));
     cr_assert(values, "%s", br_error_message());
     for (int i = 0; i < ALL; i++) {
-        double x = defined(k, i), y = (double)values[i];
-        cr_assert(isnan(x) ? isnan(y) : x == y, "%s %04x is %g, not %g", k->dtype, i, y, x);
+        double want = defined(k, i), y = (double)values[i];
+        cr_assert(isnan(want) ? isnan(y) : want == y, "%s %04x is %g, not %g", k->dtype, i, y,
+                  want);
         cr_assert_eq(!!signbit(values[i]), i >> 15, "%s %04x has the wrong sign", k->dtype, i);
     }
     for (size_t i = 0; i < k->n_values; i++) {
@@ -95,7 +98,7 @@ Test(half, every_value_is_torch_s)
         check_kind(&kinds[i]);
 }
 
-/* Tensors of different shapes are converted, also by br_safetensors_all(). */
+/* Tensors of different shapes, also by br_safetensors_all(). */
 Test(half, shapes)
 {
     static const char header[] =
@@ -108,7 +111,7 @@ Test(half, shapes)
     br_named_list *all = br_safetensors_all(file);
     cr_assert(all, "%s", br_error_message());
     for (int64_t i = 0; i < 3; i++)
-        cr_assert_eq(br_dtype_of(all->items[i].tensor), BR_F32);
+        cr_assert_eq(br_dtype_of(all->items[i].tensor), i == 1 ? BR_BF16 : BR_F16);
     br_tensor *s = br_safetensors_get(file, "s"), *v = br_safetensors_get(file, "v");
     cr_assert_eq(br_size(br_safetensors_get(file, "e"), 1), 3);
     cr_assert_eq(br_ndim(s), 0);

@@ -130,7 +130,7 @@ Test(layers, init_errors)
     check_fails(br_init_kaiming_normal_(NULL, 1), "t is NULL");
     check_fails(br_init_kaiming_normal_for_(t, 1, BR_FAN_IN, "none"),
                 "nonlinearity is 'none', must be linear, sigmoid");
-    check_fails(br_init_uniform_(whole, 0, 1), "is i64, must be f32 or f64");
+    check_fails(br_init_uniform_(whole, 0, 1), "is i64, must be a floating-point dtype");
     check_fails(br_init_eye_(line), "must have 2 dimensions");
     check_fails(br_init_trunc_normal_(t, 0, 0, -1, 1), "std must be positive");
     check_fails(br_init_trunc_normal_(t, 0, 1, 1, -1), "low at most high");

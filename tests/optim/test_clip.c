@@ -173,7 +173,8 @@ Test(clip, total_norm_of_tensors)
     check_fails(br_get_total_norm(1, tensors, NAN, false) >= 0,
                 "norm_type is nan, must be a number");
     br_tensor *integer = br_ones(BR_SHAPE(2), BR_I64);
-    check_fails(br_get_total_norm(1, &integer, 2, false) >= 0, "is i64, must be f32 or f64");
+    check_fails(br_get_total_norm(1, &integer, 2, false) >= 0,
+                "is i64, must be a floating-point dtype");
     br_named_list_free(list);
     br_scope_end(scope);
 }

@@ -1,5 +1,6 @@
 /* tests/tensor/test_dtype.c - the table of dtypes. */
 #include "tensor/dtype.h"
+#include "tensor/half.h"
 #include "tests/support.h"
 
 #include <float.h>
@@ -68,6 +69,95 @@ Test(dtype, integers)
     cr_assert_eq(br__rounded(BR_BOOL, NAN), 1);
 }
 
+/* Like PyTorch, i32 gets its smallest number if a float does not fit; i8 and u8 get the lowest byte
+ * of the i32. Integers wrap around. */
+Test(dtype, integers_of_few_bits)
+{
+    static const struct {
+        double x;
+        int32_t i32;
+        int8_t i8;
+        uint8_t u8;
+    } rows[] = {
+        { 300.7, 300, 44, 44 },        { -1.5, -1, -1, 255 },    { -129, -129, 127, 127 },
+        { 1e5, 100000, -96, 160 },     { 3e9, INT32_MIN, 0, 0 }, { -3e9, INT32_MIN, 0, 0 },
+        { 255.9, 255, -1, 255 },       { 128, 128, -128, 128 },  { 0x1p31, INT32_MIN, 0, 0 },
+        { INFINITY, INT32_MIN, 0, 0 }, { NAN, INT32_MIN, 0, 0 }, { -0x1p31, INT32_MIN, 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cr_expect_eq(br__rounded(BR_I32, rows[i].x), rows[i].i32, "%g", rows[i].x);
+        cr_expect_eq(br__rounded(BR_I8, rows[i].x), rows[i].i8, "%g", rows[i].x);
+        cr_expect_eq(br__rounded(BR_U8, rows[i].x), rows[i].u8, "%g", rows[i].x);
+    }
+    static const int64_t large[] = { INT64_C(1) << 32 | 7, -1, 128, INT64_MAX };
+    const int32_t wrapped[] = { 7, -1, 128, -1 };
+    for (int i = 0; i < 4; i++) {
+        int32_t element;
+        br__dtypes[BR_I32].put_integer(&element, large[i]);
+        cr_expect_eq(element, wrapped[i]);
+        br__dtypes[BR_U8].put_integer(&element, large[i]);
+        cr_expect_eq(br__dtypes[BR_U8].get_integer(&element), wrapped[i] & 255);
+        br__dtypes[BR_I8].put_integer(&element, large[i]);
+        cr_expect_eq(br__dtypes[BR_I8].get_integer(&element), (int8_t)wrapped[i]);
+    }
+}
+
+/* Between any two neighbours, a number is rounded to the nearer one, and the middle to the even
+ * one.
+ */
+static void check_rounding(uint16_t (*narrow)(float), float (*widen)(uint16_t), uint16_t infinity)
+{
+    for (uint16_t h = 0; h < infinity; h++) {
+        const double below = (double)widen(h);
+        const double above = h + 1 < infinity ? (double)widen((uint16_t)(h + 1))
+                                              : 2 * below - (double)widen((uint16_t)(h - 1));
+        const float middle = (float)((below + above) / 2);
+        for (int negative = 0; negative < 2; negative++) {
+            const float sign = negative ? -1 : 1;
+            const uint16_t base = (uint16_t)(negative << 15 | h);
+            cr_assert_eq(narrow(sign * (float)below), base);
+            cr_assert_eq(narrow(sign * middle), base + h % 2, "%a", (double)middle);
+            cr_assert_eq(narrow(sign * nextafterf(middle, INFINITY)), base + 1);
+            cr_assert_eq(narrow(sign * nextafterf(middle, 0)), base);
+        }
+    }
+    cr_assert_eq(narrow(INFINITY), infinity);
+    cr_assert_eq(narrow(-FLT_MAX), 0x8000 | infinity);
+    for (int i = 1; i < 0x400000; i = 2 * i + 1)
+        cr_assert(isnan(widen(narrow(br__of_bits(0xff800000u | (uint32_t)i)))), "%x", i);
+}
+
+Test(dtype, rounding_to_16_bits)
+{
+    check_rounding(br__bf16, br__from_bf16, 0x7f80);
+    check_rounding(br__f16, br__from_f16, 0x7c00);
+    cr_assert_eq(br__rounded(BR_BF16, 1 + 0x1p-8 + 0x1p-30), 1.0, "PyTorch rounds to f32 first");
+    cr_assert_eq(br__largest(BR_F16), 65504);
+    cr_assert_eq(br__smallest_normal(BR_F16), 0x1p-14);
+    cr_assert_eq(br__epsilon(BR_BF16), 0x1p-7);
+}
+
+/* br__is_stored() does not read the table. */
+Test(dtype, storage_dtypes_are_the_last)
+{
+    for (br_dtype d = 0; d < BR_DTYPES; d++) {
+        cr_assert_eq(br__is_stored(d), br__computed(d) != d, "%s", br_dtype_name(d));
+        cr_assert_not(br__is_stored(br__computed(d)), "%s", br_dtype_name(d));
+    }
+}
+
+/* A finite float must not become infinite; an unsigned integer may be given as a negative number.
+ */
+Test(dtype, numbers_that_elements_can_be_set_to)
+{
+    cr_assert(br__holds(BR_F16, 65504) && br__holds(BR_F16, -INFINITY) && br__holds(BR_F16, NAN));
+    cr_assert(!br__holds(BR_F16, 65520) && !br__holds(BR_F32, 1e39) && br__holds(BR_F64, 1e39));
+    cr_assert(br__holds(BR_U8, -255) && br__holds(BR_U8, 255.9) && !br__holds(BR_U8, 256));
+    cr_assert(!br__holds(BR_U8, -256) && !br__holds(BR_I8, 128) && br__holds(BR_I8, -128.5));
+    cr_assert(!br__holds(BR_I64, 0x1p63) && !br__holds(BR_I64, NAN) && br__holds(BR_BOOL, 2));
+    check_fails(br_full(BR_SHAPE(1), 1e5, BR_F16), "full: 100000 cannot be represented as f16");
+}
+
 /* The rows of a strided conversion, from the first element to the last. */
 Test(dtype, rows_have_any_step)
 {
@@ -101,8 +191,8 @@ Test(dtype, numbers_that_are_no_dtypes)
         check_fails(br_eye(1, 1, d), text);
         check_fails(br_from_data(BR_SHAPE(1), d, &value), text);
         check_fails(br_borrow(BR_SHAPE(1), d, &value, NULL, NULL), text);
-        check_fails(br_linspace(0, 1, 2, d), "must be f32, f64 or i64");
-        check_fails(br_rand(BR_SHAPE(1), d), "must be f32 or f64");
-        check_fails(br_randn(BR_SHAPE(1), d), "must be f32 or f64");
+        check_fails(br_linspace(0, 1, 2, d), "must be an integer or floating-point dtype");
+        check_fails(br_rand(BR_SHAPE(1), d), "must be a floating-point dtype");
+        check_fails(br_randn(BR_SHAPE(1), d), "must be a floating-point dtype");
     }
 }

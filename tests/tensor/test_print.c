@@ -19,29 +19,19 @@ static int parse_list(const char *text, int64_t *out)
 static br_dtype parse_dtype(const char *name)
 {
     int dtype = BR_F32;
-    while (dtype <= BR_BOOL && strcmp(name, br_dtype_name((br_dtype)dtype)) != 0)
+    while (dtype < BR_DTYPES && strcmp(name, br_dtype_name((br_dtype)dtype)) != 0)
         dtype++;
-    cr_assert_leq(dtype, BR_BOOL, "unknown dtype %s", name);
+    cr_assert_lt(dtype, BR_DTYPES, "unknown dtype %s", name);
     return (br_dtype)dtype;
 }
 
 static void put(br_tensor *t, int64_t i, double value, int64_t whole)
 {
     char *at = t->data + (size_t)i * br_dtype_size(t->dtype);
-    switch (t->dtype) {
-    case BR_F32:
-        *(float *)(void *)at = (float)value;
-        break;
-    case BR_F64:
-        *(double *)(void *)at = value;
-        break;
-    case BR_I64:
-        *(int64_t *)(void *)at = whole;
-        break;
-    case BR_BOOL:
-        *(bool *)at = whole != 0;
-        break;
-    }
+    if (br__dtypes[t->dtype].put_integer)
+        br__dtypes[t->dtype].put_integer(at, whole);
+    else
+        br__put(t->dtype, at, value);
 }
 
 static void put_steps(br_tensor *t, const char *spec)

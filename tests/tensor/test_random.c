@@ -321,7 +321,7 @@ Test(random, bad_arguments_are_refused)
     br_rng_state before, after;
     br_get_rng_state(&before);
 
-    check_fails(br_rand(BR_SHAPE(2), BR_I64), "rand: dtype is i64, must be f32 or f64");
+    check_fails(br_rand(BR_SHAPE(2), BR_I64), "rand: dtype is i64, must be a floating-point dtype");
     check_fails(br_randn(BR_SHAPE(2), BR_BOOL), "randn: dtype is bool");
     check_fails(br_rand(BR_SHAPE(-1), BR_F32), "rand: size -1 of dimension 0");
     check_fails(br_randint(3, 3, BR_SHAPE(2)), "randint: low is 3 and high is 3");

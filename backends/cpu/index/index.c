@@ -9,6 +9,7 @@
  * instruction sets. */
 #include "backends/cpu/index/index.h"
 #include "backends/cpu/hints.h"
+#include "tensor/half.h"
 #include "tensor/min_max.h"
 
 #include <stdbool.h>
@@ -41,6 +42,11 @@ static void gather_1(int64_t n, char *const *data, const int64_t *s, const void 
     gather(1, n, data, s, *(const int64_t *)params);
 }
 
+static void gather_2(int64_t n, char *const *data, const int64_t *s, const void *params)
+{
+    gather(2, n, data, s, *(const int64_t *)params);
+}
+
 static void gather_4(int64_t n, char *const *data, const int64_t *s, const void *params)
 {
     gather(4, n, data, s, *(const int64_t *)params);
@@ -53,7 +59,10 @@ static void gather_8(int64_t n, char *const *data, const int64_t *s, const void 
 
 br_loop br__gather_loop(size_t element_size)
 {
-    return element_size == 8 ? gather_8 : element_size == 4 ? gather_4 : gather_1;
+    static const br_loop by_size[] = {
+        [1] = gather_1, [2] = gather_2, [4] = gather_4, [8] = gather_8
+    };
+    return by_size[element_size];
 }
 
 /* Processes element k of all lines together if elements are closer across lines than along them.
@@ -114,12 +123,14 @@ void br__scatter_lines(int64_t n, char *const *data, const int64_t *s, const voi
     }
 
 COMBINE_LOOP(put_1, uint8_t, b)
+COMBINE_LOOP(put_2, uint16_t, b)
 COMBINE_LOOP(put_4, uint32_t, b)
 COMBINE_LOOP(put_8, uint64_t, b)
 
 br_loop br__scatter_loop(size_t element_size)
 {
-    return element_size == 8 ? put_8 : element_size == 4 ? put_4 : put_1;
+    static const br_loop by_size[] = { [1] = put_1, [2] = put_2, [4] = put_4, [8] = put_8 };
+    return by_size[element_size];
 }
 
 /* A maximum or minimum keeps a NaN in x, since a != a, and takes one in y, since then no comparison
@@ -138,6 +149,36 @@ COMBINE_LOOP(mul_i64, int64_t, (int64_t)((uint64_t)a *(uint64_t)b))
 COMBINE_LOOP(max_i64, int64_t, br__max(a, b))
 COMBINE_LOOP(min_i64, int64_t, br__min(a, b))
 
+/* C computes them in int, and the result is cut to the type. */
+#define SMALL_LOOPS(suffix, type)                         \
+    COMBINE_LOOP(add_##suffix, type, (type)(a + b))       \
+    COMBINE_LOOP(mul_##suffix, type, (type)(a * b))       \
+    COMBINE_LOOP(max_##suffix, type, (type)br__max(a, b)) \
+    COMBINE_LOOP(min_##suffix, type, (type)br__min(a, b))
+SMALL_LOOPS(i8, int8_t)
+SMALL_LOOPS(u8, uint8_t)
+COMBINE_LOOP(add_i32, int32_t, (int32_t)((uint32_t)a + (uint32_t)b))
+COMBINE_LOOP(mul_i32, int32_t, (int32_t)((uint32_t)a *(uint32_t)b))
+COMBINE_LOOP(max_i32, int32_t, br__max(a, b))
+COMBINE_LOOP(min_i32, int32_t, br__min(a, b))
+
+/* Each sum and product is rounded, as PyTorch does. */
+#define HALF_LOOPS(suffix)                                                         \
+    COMBINE_LOOP(add_##suffix, uint16_t,                                           \
+                 br__##suffix(br__from_##suffix(a) + br__from_##suffix(b)))        \
+    COMBINE_LOOP(mul_##suffix, uint16_t,                                           \
+                 br__##suffix(br__from_##suffix(a) * br__from_##suffix(b)))        \
+    COMBINE_LOOP(max_##suffix, uint16_t,                                           \
+                 keeps_larger(br__from_##suffix(a), br__from_##suffix(b)) ? a : b) \
+    COMBINE_LOOP(min_##suffix, uint16_t,                                           \
+                 keeps_larger(-br__from_##suffix(a), -br__from_##suffix(b)) ? a : b)
+static inline bool keeps_larger(float a, float b)
+{
+    return a > b || a != a;
+}
+HALF_LOOPS(bf16)
+HALF_LOOPS(f16)
+
 /* Sum and maximum are "or"; product and minimum are "and". */
 COMBINE_LOOP(or_bool, bool, a | b)
 COMBINE_LOOP(and_bool, bool, a &b)
@@ -147,4 +188,9 @@ const br_scatter_loops br__scatter_loops[BR_DTYPES] = {
     [BR_F64] = { add_f64, mul_f64, max_f64, min_f64 },
     [BR_I64] = { add_i64, mul_i64, max_i64, min_i64 },
     [BR_BOOL] = { or_bool, and_bool, or_bool, and_bool },
+    [BR_BF16] = { add_bf16, mul_bf16, max_bf16, min_bf16 },
+    [BR_F16] = { add_f16, mul_f16, max_f16, min_f16 },
+    [BR_I32] = { add_i32, mul_i32, max_i32, min_i32 },
+    [BR_I8] = { add_i8, mul_i8, max_i8, min_i8 },
+    [BR_U8] = { add_u8, mul_u8, max_u8, min_u8 },
 };

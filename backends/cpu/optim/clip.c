@@ -6,6 +6,8 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/optim/optim_internal.h"
 #include "backends/cpu/optim/spans.h"
+#include "backends/cpu/pointwise/widened.h"
+#include "tensor/min_max.h"
 
 static void set_sizes(int64_t n, const br_tensor *const *tensors, br_loop_span *spans)
 {
@@ -21,15 +23,34 @@ typedef struct norms {
     double *partial; /* the total of each piece */
 } norms;
 
+/* Returns the sum of the squares, or the largest absolute value, of elements of any dtype. */
+static double common_total(double order, br_dtype dtype, int64_t count, const char *values)
+{
+    enum { PART = 1024 };
+    const br_kernels *kernels = br__kernels_of(br__computed(dtype));
+    double (*const total_of)(int64_t n, const void *values) =
+        order == 2 ? kernels->sum_squares : kernels->max_abs;
+    if (!br__is_stored(dtype))
+        return total_of(count, values);
+    const int64_t size = (int64_t)br__dtype_size(dtype);
+    double total = 0;
+    for (int64_t i = 0; i < count; i += PART) {
+        br_element wide[PART];
+        const int64_t part = br__min(count - i, PART);
+        br__widen(dtype, wide, part, values + i * size, size);
+        br__norm_fold(order, &total, total_of(part, wide));
+    }
+    return total;
+}
+
 static void fold_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)
 {
     const norms *w = context;
     const double order = w->norm.order;
     const br_tensor *t = w->tensors[item];
-    const br_kernels *kernels = br__kernels_of(t->dtype);
     const char *values = br__element(t, from);
     if (w->norm.unit == 1 && (order == 2 || order == (double)INFINITY)) {
-        w->partial[piece] = (order == 2 ? kernels->sum_squares : kernels->max_abs)(count, values);
+        w->partial[piece] = common_total(order, t->dtype, count, values);
         return;
     }
     const int64_t size = (int64_t)br__dtype_size(t->dtype);
@@ -82,12 +103,21 @@ static void change_piece(void *context, int64_t piece, int64_t item, int64_t fro
     const br_tensor *t = w->tensors[item];
     const int64_t size = (int64_t)br__dtype_size(t->dtype);
     char *values = br__element(t, from);
-    _Alignas(double) char scalar[sizeof(double)];
+    br_element scalar;
+    const br_dtype computed = br__computed(t->dtype);
+    const br_loop loop = br__kernels_of(computed)->pointwise[w->kernel];
+    char *const operands[] = { values, values, (char *)&scalar };
     (void)piece;
     if (w->scalar)
-        br__put(t->dtype, scalar, *w->scalar);
-    br__kernels_of(t->dtype)->pointwise[w->kernel](count, (char *[]){ values, values, scalar },
-                                                   (int64_t[]){ size, size, 0 }, w->params);
+        br__put(computed, &scalar, *w->scalar);
+    if (br__is_stored(t->dtype))
+        br__run_widened(count, operands, (int64_t[]){ size, size, 0 },
+                        &(br_widened_loop){ .loop = loop,
+                                            .params = w->params,
+                                            .n = w->scalar ? 3 : 2,
+                                            .dtypes = { t->dtype, t->dtype, computed } });
+    else
+        loop(count, operands, (int64_t[]){ size, size, 0 }, w->params);
 }
 
 void br__cpu_pointwise_each(br_pointwise kernel, int64_t n, const br_tensor *const *tensors,

@@ -3,21 +3,26 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/optim/optim_internal.h"
 #include "backends/cpu/optim/spans.h"
+#include "backends/cpu/pointwise/widened.h"
+#include "tensor/min_max.h"
 
-static void *element_at(const br_tensor *t, int64_t offset)
+enum { PARAM, GRAD, STATE, TENSORS = STATE + BR_UPDATE_STATES };
+
+static void list_tensors(const br_update *u, const br_tensor **tensors)
 {
-    return t ? t->data + offset : NULL;
+    tensors[PARAM] = u->param;
+    tensors[GRAD] = u->grad;
+    for (int i = 0; i < BR_UPDATE_STATES; i++)
+        tensors[STATE + i] = u->state[i];
 }
 
-/* Updates elements from .. from + count - 1. All tensors have the parameter's dtype. */
-static void update_part(const br_update *u, int64_t from, int64_t count)
+/* Updates `count` elements of the parameter and its states, which are at these addresses. */
+static void run_rule(const br_update *u, br_dtype dtype, void *const *at, int64_t from,
+                     int64_t count)
 {
-    const br_kernels *kernels = br__kernels_of(u->param->dtype);
-    const int64_t offset = from * (int64_t)br__dtype_size(u->param->dtype);
-    void *param = element_at(u->param, offset), *state[BR_UPDATE_STATES];
-    const void *grad = element_at(u->grad, offset);
-    for (int i = 0; i < BR_UPDATE_STATES; i++)
-        state[i] = element_at(u->state[i], offset);
+    const br_kernels *kernels = br__kernels_of(dtype);
+    void *param = at[PARAM], *const *state = at + STATE;
+    const void *grad = at[GRAD];
     switch (u->rule) {
     case BR_UPDATE_SGD:
         kernels->sgd(count, param, grad, state[0], &u->args.sgd);
@@ -38,6 +43,48 @@ static void update_part(const br_update *u, int64_t from, int64_t count)
         u->args.host.update(u->args.host.work, from, count);
         break;
     }
+}
+
+/* Updates elements from .. from + count - 1 in blocks, in buffers that stay in the L1 cache. Each
+ * tensor may have a storage dtype of its own. */
+static void update_widened(const br_update *u, int64_t from, int64_t count)
+{
+    enum { PART = 512 };
+    const br_tensor *tensors[TENSORS];
+    list_tensors(u, tensors);
+    for (int64_t i = from; i < from + count; i += PART) {
+        const int64_t n = br__min(from + count - i, PART);
+        _Alignas(64) float buffer[TENSORS][PART];
+        void *at[TENSORS];
+        for (int k = 0; k < TENSORS; k++) {
+            const br_tensor *t = tensors[k];
+            at[k] = t ? br__element(t, i) : NULL;
+            if (!t || !br__is_stored(t->dtype))
+                continue;
+            br__widen(t->dtype, buffer[k], n, at[k], (int64_t)br__dtype_size(t->dtype));
+            at[k] = buffer[k];
+        }
+        run_rule(u, br__computed(u->param->dtype), at, i, n);
+        for (int k = 0; k < TENSORS; k++)
+            if (k != GRAD && at[k] == buffer[k])
+                br__narrow(tensors[k]->dtype, br__element(tensors[k], i),
+                           (int64_t)br__dtype_size(tensors[k]->dtype), buffer[k], n);
+    }
+}
+
+/* Updates elements from .. from + count - 1. */
+static void update_part(const br_update *u, int64_t from, int64_t count)
+{
+    if (br__is_stored(u->param->dtype) && u->rule != BR_UPDATE_HOST) {
+        update_widened(u, from, count);
+        return;
+    }
+    const br_tensor *tensors[TENSORS];
+    void *at[TENSORS];
+    list_tensors(u, tensors);
+    for (int k = 0; k < TENSORS; k++)
+        at[k] = tensors[k] ? br__element(tensors[k], from) : NULL;
+    run_rule(u, u->param->dtype, at, from, count);
 }
 
 static void update_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)

@@ -2,6 +2,7 @@
  */
 #include "backends/cpu/pointwise/for_each.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/pointwise/widened.h"
 
 /* Runs the loop in one call. Returns false, and does nothing, unless there are few elements and
  * each operand is contiguous and has as many elements as the output, or a single one. */
@@ -37,10 +38,28 @@ void br__for_each(int n_operands, const br_tensor *const *operands, br_loop loop
     br__run_loop(n_operands, operands, loop, params);
 }
 
+/* The same for operands of which some have a storage dtype. */
+static __attribute__((noinline)) bool run_widened(br_pointwise kernel, int n,
+                                                  const br_tensor *const *operands,
+                                                  const void *params)
+{
+    const br_dtype computed = br__computed(operands[n - 1]->dtype);
+    const br_loop loop = br__kernels_of(computed)->pointwise[kernel];
+    const br_widened_loop widened = br__widened_loop(loop, params, n, operands);
+    if (loop)
+        br__run_loop(n, operands, br__run_widened, &widened);
+    return loop != NULL;
+}
+
 bool br__cpu_pointwise(br_pointwise kernel, int n, const br_tensor *const *operands,
                        const void *params)
 {
-    const br_loop loop = br__kernels_of(operands[n - 1]->dtype)->pointwise[kernel];
+    /* The other one, the first value of `where`, has the dtype of the last. */
+    const br_dtype last = operands[n - 1]->dtype;
+    if (br__is_stored(operands[0]->dtype) || br__is_stored(operands[1]->dtype) ||
+        br__is_stored(last))
+        return run_widened(kernel, n, operands, params);
+    const br_loop loop = br__kernels_of(last)->pointwise[kernel];
     if (loop)
         br__run_loop(n, operands, loop, params);
     return loop != NULL;

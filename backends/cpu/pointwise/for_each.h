@@ -17,7 +17,7 @@ void br__for_each(int n_operands, const br_tensor *const *operands, br_loop loop
 void br__run_strided_loop(int n_operands, const br_tensor *const *operands, br_loop loop,
                           const void *params, int64_t grain);
 
-/* The backend's entry: runs the kernel of the last operand's dtype. */
+/* The backend's entry: runs the kernel of the dtype in which the last operand's is computed. */
 bool br__cpu_pointwise(br_pointwise kernel, int n, const br_tensor *const *operands,
                        const void *params);
 /* The backend's entries for dropout. */

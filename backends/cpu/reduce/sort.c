@@ -9,6 +9,7 @@
  * insertion sort. Rows of keys are sorted by a bottom-up merge sort, since their keys are long and
  * rarely read to the end. */
 #include "backends/cpu/reduce/sort.h"
+#include "tensor/half.h"
 #include "tensor/min_max.h"
 
 #include <string.h>
@@ -47,21 +48,51 @@ static inline uint64_t i64_key(int64_t x)
     return (uint64_t)x ^ (uint64_t)1 << 63;
 }
 
-static inline uint64_t bool_key(bool x)
+static inline uint64_t i32_key(int32_t x)
+{
+    return (uint32_t)x ^ 0x80000000u;
+}
+
+static inline uint64_t i8_key(int8_t x)
+{
+    return (uint8_t)x ^ 0x80u;
+}
+
+static inline uint64_t own_key(uint8_t x)
 {
     return x;
+}
+
+static inline uint64_t bf16_key(uint16_t x)
+{
+    return f32_key(br__from_bf16(x));
+}
+
+static inline uint64_t f16_key(uint16_t x)
+{
+    return f32_key(br__from_f16(x));
 }
 
 KEYS(f32, float, f32_key)
 KEYS(f64, double, f64_key)
 KEYS(i64, int64_t, i64_key)
-KEYS(bool, bool, bool_key)
+KEYS(bool, uint8_t, own_key)
+KEYS(bf16, uint16_t, bf16_key)
+KEYS(f16, uint16_t, f16_key)
+KEYS(i32, int32_t, i32_key)
+KEYS(i8, int8_t, i8_key)
+KEYS(u8, uint8_t, own_key)
 
 const br_sort_type br__sort_types[BR_DTYPES] = {
     [BR_F32] = { f32_keys, 4, UINT32_MAX },
     [BR_F64] = { f64_keys, 8, UINT64_MAX },
     [BR_I64] = { i64_keys, 8, 0 },
     [BR_BOOL] = { bool_keys, 1, 0 },
+    [BR_BF16] = { bf16_keys, 4, UINT32_MAX },
+    [BR_F16] = { f16_keys, 4, UINT32_MAX },
+    [BR_I32] = { i32_keys, 4, 0 },
+    [BR_I8] = { i8_keys, 1, 0 },
+    [BR_U8] = { u8_keys, 1, 0 },
 };
 
 /* ---- Sorting --------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
  * x's shape and strides, so the results do not depend on the number of threads. */
 #include "backends/cpu/hints.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/pointwise/widened.h"
 #include "backends/cpu/reduce/reduce_internal.h"
 #include "tensor/min_max.h"
 
@@ -119,6 +120,34 @@ static void cut(plan *p)
 
 /* ---- Reducing -------------------------------------------------------------------------------- */
 
+/* Runs the kernel of the dtype in which x's is computed. Rows of a storage dtype are widened a few
+ * at a time, in a buffer that stays in the L1 cache. */
+static void run_kernel(br_reduce kernel, br_dtype dtype, const br_fold *f)
+{
+    if (!br__is_stored(dtype)) {
+        kernel(f);
+        return;
+    }
+    const int64_t size = (int64_t)br__dtype_size(br__computed(dtype));
+    const int64_t at_once = br__max(TILE / f->columns, 1);
+    for (int64_t i = 0, n; i < f->rows; i += n) {
+        br_element wide[TILE];
+        n = br__min(f->rows - i, at_once);
+        for (int64_t j = 0; f->columns > 1 && j < n; j++)
+            br__widen(dtype, (char *)wide + j * f->columns * size, f->columns,
+                      f->x + (i + j) * f->row_stride, f->column_stride);
+        if (f->columns == 1)
+            br__widen(dtype, wide, n, f->x + i * f->row_stride, f->row_stride);
+        br_fold block = *f;
+        block.x = (const char *)wide;
+        block.rows = n;
+        block.row_stride = f->columns * size;
+        block.column_stride = size;
+        block.first_row = f->first_row + i;
+        kernel(&block);
+    }
+}
+
 /* Reduces rows from .. to - 1 of a tile whose first element is at x. */
 static void fold_rows(const plan *p, const char *x, int64_t columns, int64_t from, int64_t to,
                       br_accumulator *values, int64_t *indices)
@@ -139,15 +168,16 @@ static void fold_rows(const plan *p, const char *x, int64_t columns, int64_t fro
             rest /= p->folded.axis[d].size;
         }
         int64_t rows = br__min(inner->size - place, to - i);
-        p->kernel(&(br_fold){ .x = start,
-                              .rows = rows,
-                              .columns = columns,
-                              .row_stride = inner->stride,
-                              .column_stride = p->kept.axis[0].stride,
-                              .value = values,
-                              .index = indices,
-                              .first_row = i,
-                              .streamed = p->streamed });
+        run_kernel(p->kernel, p->x->dtype,
+                   &(br_fold){ .x = start,
+                               .rows = rows,
+                               .columns = columns,
+                               .row_stride = inner->stride,
+                               .column_stride = p->kept.axis[0].stride,
+                               .value = values,
+                               .index = indices,
+                               .first_row = i,
+                               .streamed = p->streamed });
         i += rows;
     }
 }
@@ -176,8 +206,16 @@ static void store_values(const br_reducer *reducer, const br_accumulator *v, int
                          int64_t step)
 {
     const br_tensor *out = reducer->values;
-    char *data = out->data + at * (int64_t)br_dtype_size(out->dtype);
-    br__kernels_of(out->dtype)->store_results(data, v, n, step, reducer->divisor);
+    const int64_t size = (int64_t)br__dtype_size(out->dtype);
+    const br_store_results store = br__kernels_of(br__computed(out->dtype))->store_results;
+    char *data = out->data + at * size;
+    if (!br__is_stored(out->dtype)) {
+        store(data, v, n, step, reducer->divisor);
+        return;
+    }
+    br_element wide[TILE];
+    store(wide, v, n, 1, reducer->divisor);
+    br__narrow(out->dtype, data, step * size, wide, n);
 }
 
 static void store(const plan *p, const br_accumulator *values, const int64_t *indices, int64_t n,
@@ -261,12 +299,13 @@ static void fold_all(const br_tensor *x, br_reduce kernel, br_accumulator start,
 {
     br_accumulator value = start;
     int64_t index = 0;
-    kernel(&(br_fold){ .x = x->data,
-                       .rows = x->numel,
-                       .columns = 1,
-                       .row_stride = (int64_t)br__dtype_size(x->dtype),
-                       .value = &value,
-                       .index = &index });
+    run_kernel(kernel, x->dtype,
+               &(br_fold){ .x = x->data,
+                           .rows = x->numel,
+                           .columns = 1,
+                           .row_stride = (int64_t)br__dtype_size(x->dtype),
+                           .value = &value,
+                           .index = &index });
     if (reducer->values)
         store_values(reducer, &value, 1, 0, 0);
     if (reducer->indices)
@@ -276,7 +315,7 @@ static void fold_all(const br_tensor *x, br_reduce kernel, br_accumulator start,
 bool br__cpu_reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer)
 {
     bool floating = br__is_floating(x->dtype);
-    br_reduce kernel = br__kernels_of(x->dtype)->reduce[reducer->kind];
+    br_reduce kernel = br__kernels_of(br__computed(x->dtype))->reduce[reducer->kind];
     br_accumulator start = { .f = reducer->start };
     if (!floating)
         start.i = isinf(reducer->start) ? (reducer->start < 0 ? INT64_MIN : INT64_MAX)

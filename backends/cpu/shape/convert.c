@@ -1,26 +1,39 @@
 /* backends/cpu/shape/convert.c - loops that convert elements from one dtype to another. Common
- * conversions are direct and vectorized; all others go through doubles. */
+ * conversions are direct and vectorized; all others go through i64 or doubles. */
 #include "backends/cpu/shape/copy.h"
+#include "tensor/half.h"
 #include "tensor/min_max.h"
 
-/* Converts one element at a time, with any strides. */
-#define CONVERT_LOOP(name, from, to)                                                     \
+/* Converts one element at a time, with any strides. convert(x) is the element x as `to`. */
+#define CONVERT_BY(name, from, to, convert)                                              \
     static void name(int64_t n, char *const *data, const int64_t *s, const void *params) \
     {                                                                                    \
         (void)params;                                                                    \
         for (int64_t i = 0; i < n; i++)                                                  \
             *(to *)(void *)(data[0] + i * s[0]) =                                        \
-                (to) * (const from *)(const void *)(data[1] + i * s[1]);                 \
+                convert(*(const from *)(const void *)(data[1] + i * s[1]));              \
     }
+#define CONVERT_LOOP(name, from, to) CONVERT_BY(name, from, to, (to))
 CONVERT_LOOP(i64_to_f32, int64_t, float)
 CONVERT_LOOP(f32_to_bool_apart, float, bool)
 CONVERT_LOOP(bool_to_i64, bool, int64_t)
 CONVERT_LOOP(bool_to_f32_apart, uint8_t, float)
 CONVERT_LOOP(f32_to_f64_apart, float, double)
 CONVERT_LOOP(f64_to_f32_apart, double, float)
+CONVERT_BY(bf16_to_f32_apart, uint16_t, float, br__from_bf16)
+CONVERT_BY(f32_to_bf16_apart, float, uint16_t, br__bf16)
+CONVERT_BY(f16_to_f32_apart, uint16_t, float, br__from_f16)
+CONVERT_BY(f32_to_f16_apart, float, uint16_t, br__f16)
+/* Integers that are too large wrap around. */
+CONVERT_LOOP(i32_to_i64, int32_t, int64_t)
+CONVERT_LOOP(i64_to_i32, int64_t, int32_t)
+CONVERT_LOOP(i8_to_i64, int8_t, int64_t)
+CONVERT_LOOP(i64_to_i8, int64_t, int8_t)
+CONVERT_LOOP(u8_to_i64, uint8_t, int64_t)
+CONVERT_LOOP(i64_to_u8, int64_t, uint8_t)
 
 /* Converts contiguous elements in vectors. */
-#define CONVERT_VECTORS(name, from, to)                                                          \
+#define CONVERT_VECTORS(name, from, to, convert)                                                 \
     static void name(int64_t n, char *const *data, const int64_t *s, const void *params)         \
     {                                                                                            \
         enum { VECTOR = 16 };                                                                    \
@@ -29,27 +42,35 @@ CONVERT_LOOP(f64_to_f32_apart, double, float)
             const from *restrict in = (const from *)(const void *)data[1] + i;                   \
             to *restrict out = (to *)(void *)data[0] + i;                                        \
             for (int lane = 0; lane < VECTOR; lane++)                                            \
-                out[lane] = (to)in[lane];                                                        \
+                out[lane] = convert(in[lane]);                                                   \
         }                                                                                        \
         name##_apart(n - whole, (char *[]){ data[0] + whole * s[0], data[1] + whole * s[1] }, s, \
                      params);                                                                    \
     }
-CONVERT_VECTORS(f32_to_f64, float, double)
-CONVERT_VECTORS(f64_to_f32, double, float)
-CONVERT_VECTORS(f32_to_bool, float, bool)
-CONVERT_VECTORS(bool_to_f32, uint8_t, float)
+CONVERT_VECTORS(f32_to_f64, float, double, (double))
+CONVERT_VECTORS(f64_to_f32, double, float, (float))
+CONVERT_VECTORS(f32_to_bool, float, bool, (bool))
+CONVERT_VECTORS(bool_to_f32, uint8_t, float, (float))
+CONVERT_VECTORS(bf16_to_f32, uint16_t, float, br__from_bf16)
+CONVERT_VECTORS(f32_to_bf16, float, uint16_t, br__bf16)
+CONVERT_VECTORS(f16_to_f32, uint16_t, float, br__from_f16)
+CONVERT_VECTORS(f32_to_f16, float, uint16_t, br__f16)
 
-/* Performs all other conversions through doubles. None of them rounds twice: a conversion to f32
- * from a dtype that is not exact in f32 is direct. */
+/* Performs all other conversions between integers and bool through i64, and those with a float
+ * through doubles. */
 static void convert(int64_t n, char *const *data, const int64_t *s, const void *params)
 {
     enum { PART = 256 };
     const br_dtype *dtypes = params;
+    const br_dtype_info *to = &br__dtypes[dtypes[0]], *from = &br__dtypes[dtypes[1]];
+    const bool integers = to->put_integer && from->get_integer;
     double part[PART];
-    for (int64_t i = 0; i < n; i += PART) {
+    for (int64_t i = 0; integers && i < n; i++)
+        to->put_integer(data[0] + i * s[0], from->get_integer(data[1] + i * s[1]));
+    for (int64_t i = 0; !integers && i < n; i += PART) {
         const int64_t count = br__min(n - i, PART);
-        br__dtypes[dtypes[1]].load(part, count, data[1] + i * s[1], s[1]);
-        br__dtypes[dtypes[0]].store(data[0] + i * s[0], s[0], part, count);
+        from->load(part, count, data[1] + i * s[1], s[1]);
+        to->store(data[0] + i * s[0], s[0], part, count);
     }
 }
 
@@ -57,10 +78,22 @@ br_loop br__convert_loop(br_dtype to, br_dtype from)
 {
     static const br_loop direct[BR_DTYPES][BR_DTYPES] = {
         /* [to][from] */
-        [BR_F32] = { [BR_F64] = f64_to_f32, [BR_I64] = i64_to_f32, [BR_BOOL] = bool_to_f32 },
+        [BR_F32] = { [BR_F64] = f64_to_f32,
+                     [BR_I64] = i64_to_f32,
+                     [BR_BOOL] = bool_to_f32,
+                     [BR_BF16] = bf16_to_f32,
+                     [BR_F16] = f16_to_f32 },
         [BR_F64] = { [BR_F32] = f32_to_f64 },
-        [BR_I64] = { [BR_BOOL] = bool_to_i64 },
+        [BR_I64] = { [BR_BOOL] = bool_to_i64,
+                     [BR_I32] = i32_to_i64,
+                     [BR_I8] = i8_to_i64,
+                     [BR_U8] = u8_to_i64 },
         [BR_BOOL] = { [BR_F32] = f32_to_bool },
+        [BR_BF16] = { [BR_F32] = f32_to_bf16 },
+        [BR_F16] = { [BR_F32] = f32_to_f16 },
+        [BR_I32] = { [BR_I64] = i64_to_i32 },
+        [BR_I8] = { [BR_I64] = i64_to_i8 },
+        [BR_U8] = { [BR_I64] = i64_to_u8 },
     };
     return direct[to][from] ? direct[to][from] : convert;
 }

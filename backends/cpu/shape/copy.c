@@ -17,6 +17,7 @@
                 *(const type *)(const void *)(data[1] + i * s[1]);                       \
     }
 COPY_LOOP(copy_1, uint8_t)
+COPY_LOOP(copy_2, uint16_t)
 COPY_LOOP(copy_4, uint32_t)
 COPY_LOOP(copy_8, uint64_t)
 
@@ -24,10 +25,9 @@ void br__cpu_copy(const br_tensor *dst, const br_tensor *src)
 {
     if (!(dst->contiguous && src->contiguous) && br__copy_tiles(dst, src))
         return;
-    const size_t size = br__dtype_size(dst->dtype);
-    br_loop loop = size == 8 ? copy_8 : size == 4 ? copy_4 : copy_1;
-    if (dst->dtype != src->dtype)
-        loop = br__convert_loop(dst->dtype, src->dtype);
+    static const br_loop by_size[] = { [1] = copy_1, [2] = copy_2, [4] = copy_4, [8] = copy_8 };
+    br_loop loop = dst->dtype == src->dtype ? by_size[br__dtype_size(dst->dtype)]
+                                            : br__convert_loop(dst->dtype, src->dtype);
     br__for_each(2, (const br_tensor *[]){ dst, src }, loop,
                  (br_dtype[]){ dst->dtype, src->dtype });
 }

@@ -202,8 +202,8 @@ BR_API bool br_is_training(const br_module *module);
 BR_API int64_t br_module_requires_grad(br_module *module, const char *glob, bool requires_grad);
 #define br_freeze(module, glob) br_module_requires_grad((module), (glob), false)
 BR_API void br_zero_grad(br_module *module);
-/* Converts floating-point parameters and buffers to f32 or f64 in place, and drops their gradients.
- */
+/* Converts floating-point parameters and buffers to a floating-point dtype in place, and drops
+ * their gradients. */
 BR_API bool br_module_to(br_module *module, br_dtype dtype);
 /* Moves parameters, buffers and gradients to a device. The tensor objects stay the same. An
  * optimizer that has made a step keeps its state on the device on which it was made: move the

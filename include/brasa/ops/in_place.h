@@ -22,8 +22,8 @@ BR_API br_tensor *br_pow_scalar_(br_tensor *a, double s);
 /* Only these two accept an expanded tensor, whose elements share memory, as in PyTorch. */
 BR_API br_tensor *br_fill_(br_tensor *a, double value);
 BR_API br_tensor *br_zero_(br_tensor *a);
-/* Fill t (f32 or f64) with random numbers, as Tensor.uniform_ and Tensor.normal_ do, and return it.
- * low must be at most high, std at least 0. A view that is not contiguous is filled in memory
+/* Fill t (floating-point) with random numbers, as Tensor.uniform_ and Tensor.normal_ do, and return
+ * it. low must be at most high, std at least 0. A view that is not contiguous is filled in memory
  * order. The gradient with respect to the old elements is 0. */
 BR_API br_tensor *br_uniform_(br_tensor *t, double low, double high);
 BR_API br_tensor *br_normal_(br_tensor *t, double mean, double std);

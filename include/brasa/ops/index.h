@@ -56,7 +56,7 @@ typedef enum br_scatter_reduction {
     BR_SCATTER_AMIN,
 } br_scatter_reduction;
 /* The same, but reduces all elements of src that have the same position in x and, if include_self,
- * x's element. BR_SCATTER_MEAN requires f32 or f64. */
+ * x's element. BR_SCATTER_MEAN requires a floating-point dtype. */
 BR_API br_tensor *br_scatter_reduce(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src,
                                     br_scatter_reduction reduce, bool include_self);
 

@@ -11,7 +11,8 @@ extern "C" {
 
 /* ---- Reductions (ops/reduce/sum_mean.c, max_argmax.c, var_norm_logsumexp.c, cumulative.c) ---- */
 
-/* Reduce all elements to a 0-d tensor. Sums of i64 and bool are i64; means require f32 or f64. */
+/* Reduce all elements to a 0-d tensor. Sums of i64 and bool are i64; means require a floating-point
+ * dtype. */
 BR_API br_tensor *br_sum(br_tensor *x);
 BR_API br_tensor *br_mean(br_tensor *x);
 BR_API br_tensor *br_max(br_tensor *x); /* the gradient is shared evenly among equal maxima */
@@ -42,7 +43,7 @@ BR_API br_tensor *br_sum_to_size(br_tensor *x, int ndim, const int64_t *sizes);
 
 /* Return the variance, sum of (x - mean)^2 / (n - correction), or its square root, over all
  * elements or over the given dimensions. PyTorch's default for correction is 1. These and the
- * functions below require f32 or f64. */
+ * functions below require a floating-point dtype. */
 BR_API br_tensor *br_var(br_tensor *x, double correction);
 BR_API br_tensor *br_std(br_tensor *x, double correction);
 BR_API br_tensor *br_var_dim(br_tensor *x, int ndims, const int64_t *dims, double correction,

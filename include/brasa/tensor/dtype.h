@@ -5,12 +5,19 @@
 #ifndef BRASA_TENSOR_DTYPE_H
 #define BRASA_TENSOR_DTYPE_H
 
-/* Element types. Operations on several tensors require equal dtypes; br_to() converts. */
+/* Element types. The last five are storage dtypes: their elements take little memory, and
+ * operations compute with them in f32 or i64 and round each result once, to the nearest, ties to
+ * even, or wrap it around. Operations on several tensors require equal dtypes; br_to() converts. */
 typedef enum br_dtype {
     BR_F32,  /* float */
     BR_F64,  /* double */
     BR_I64,  /* int64_t */
     BR_BOOL, /* one byte, 0 or 1 */
+    BR_BF16, /* uint16_t: the upper half of a float, with 8 bits of significand */
+    BR_F16,  /* uint16_t: IEEE 754 binary16, with 11 bits of significand, at most 65504 */
+    BR_I32,  /* int32_t */
+    BR_I8,   /* int8_t */
+    BR_U8,   /* uint8_t */
 } br_dtype;
 
 #endif
