@@ -64,9 +64,9 @@ examples() {
 }
 
 # The suites that run on the guarded device, too: operations, golden files and models, with their gradients and steps.
-guarded_tests='@(op_cases|golden|second_order|saved_values|gradcheck|functional|anatomy|architecture|architecture_variants|bert|vanilla|vanilla_bad|gpt2|hf_bert|recorded_layers|optim|activation_checkpoint|notebook_architecture|notebook_vanilla|generate|generate_choice|sentence_transformer)/*'
-# The suites that call kernels.
-kernel_tests='@(op_cases/[!r]*|@(attention|convolution|distance|dropout|golden|half|layer_norm|logits|loss|matmul|norms|optim*|pointwise|pool|processor_state|recurrent|reduce|softmax|torch)/*)'
+guarded_tests='@(op_cases/[!r]*|@(golden|second_order|saved_values|gradcheck|functional|anatomy|architecture|architecture_variants|bert|vanilla|vanilla_bad|gpt2|hf_bert|recorded_layers|optim|activation_checkpoint|notebook_architecture|notebook_vanilla|generate|generate_choice|sentence_transformer)/*)'
+# The suites that call kernels. Tests of all kernels of the processor (matmul/la*) need no other table.
+kernel_tests='@(op_cases/[!r]*|matmul/!(la*)|@(attention|convolution|distance|dropout|golden|half|layer_norm|logits|loss|norms|optim|pointwise|pool|processor_state|recurrent|reduce|softmax|torch)/*)'
 
 # kernel_suites BUILD: runs the suites that call kernels with each table of kernels that the processor can run but the
 # best, which the run of all tests uses. Names the tables that it cannot run.

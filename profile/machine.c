@@ -13,7 +13,7 @@
  * measures its own CPU time, because that excludes the time of other programs. The rates of all
  * threads are added. Most rounds are alike, even on a loaded machine: the result is the rate of the
  * median round, or of a somewhat faster one. */
-enum { MAX_THREADS = 1024, WINDOWS = 64, ROUNDS = 256 };
+enum { MAX_THREADS = 1024, WINDOWS = 64, ROUNDS = 128 };
 
 /* The work of the threads in a round. */
 typedef struct work {

@@ -8,11 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-char program_directory[] = "/tmp/brasa-cli-XXXXXX";
+char program_directory[TEMPORARY_PATH];
 
 void program_begin(void)
 {
-    cr_assert_not_null(mkdtemp(program_directory));
+    cr_assert(temporary_folder("cli", program_directory));
     cr_assert_eq(chdir(BRASA_TEST_DIR "/.."), 0);
     unsetenv("BRASA_ERRORS"); /* the commands must print their errors themselves, once */
     setenv("OUT", program_directory, 1);

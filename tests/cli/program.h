@@ -2,13 +2,15 @@
 #ifndef BRASA_TESTS_CLI_PROGRAM_H
 #define BRASA_TESTS_CLI_PROGRAM_H
 
+#include "tests/temporary.h"
+
 #include <stddef.h>
 
 /* For a suite's .init and .fini. program_begin() creates an empty directory, $OUT in the shell, and
  * makes the repository's root the working directory; program_end() removes $OUT. */
 void program_begin(void);
 void program_end(void);
-extern char program_directory[];
+extern char program_directory[TEMPORARY_PATH];
 /* Same as program_begin(). $SHIM is the library for LD_PRELOAD of tests/shim/calls.c. */
 void program_begin_with_shim(void);
 

@@ -121,8 +121,8 @@ Test(cli, bench_has_names_and_headings)
  * shown. */
 Test(cli, bench_prints_no_rate_without_traffic)
 {
-    program_check("bench kernels --filter add --seconds 1e-9", 0, "median time");
     program_shell("\"$BRASA\" bench kernels --filter add --seconds 1e-9 >$OUT/said");
+    program_shell("grep -q 'median time' $OUT/said");
     program_shell(
         "grep -Eq '^add  .* GB/s' $OUT/said && grep -Eq '^add.backward .* us +-$' $OUT/said");
 }

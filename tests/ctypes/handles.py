@@ -9,7 +9,8 @@ import shutil
 import tempfile
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "bert.gelu.safetensors"
-FOLDER = pathlib.Path(tempfile.mkdtemp())  # for files that functions read and write
+# For files that functions read and write. Brasa waits until a disk has them, so they are in memory if possible.
+FOLDER = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 VOCAB = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"
 

@@ -3,6 +3,7 @@
 #define BR_TESTS_FUZZ_FOLDER_H
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/temporary.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -10,7 +11,7 @@
 enum { FOLDER_FILES = 8 };
 
 typedef struct fuzz_folder {
-    char path[40];
+    char path[TEMPORARY_PATH];
     int n, files[FOLDER_FILES];
     const char *names[FOLDER_FILES];
 } fuzz_folder;
@@ -18,8 +19,7 @@ typedef struct fuzz_folder {
 static inline fuzz_folder fuzz_folder_new(void)
 {
     fuzz_folder f = { .n = 0 };
-    strcpy(f.path, access("/dev/shm", W_OK) == 0 ? "/dev/shm/brasa-XXXXXX" : "/tmp/brasa-XXXXXX");
-    require(mkdtemp(f.path) != NULL);
+    require(temporary_folder("fuzz", f.path));
     return f;
 }
 

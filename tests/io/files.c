@@ -1,6 +1,8 @@
 /* tests/io/files.c - see files.h. */
 #include "tests/io/files.h"
 
+#include "tests/temporary.h"
+
 #include <dirent.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -8,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char directory[64];
+static char directory[TEMPORARY_PATH];
 
 /* Calls f, if not NULL, with the path of each entry except "." and ".."; returns their number. */
 static int each_file(void (*f)(const char *path))
@@ -44,8 +46,7 @@ static void remove_file(const char *path)
 void files_begin(void)
 {
     check_begin();
-    strcpy(directory, "/tmp/brasa-test-XXXXXX");
-    cr_assert(mkdtemp(directory));
+    cr_assert(temporary_folder("test", directory));
 }
 
 void files_end(void)

@@ -299,12 +299,10 @@ Test(op_cases, results_do_not_depend_on_threads)
         make_inputs(c, &letters, BR_F32, x);
         require_gradients(c, x);
         int n = run_with_threads(c, x, 1, want);
-        for (int threads = 2; threads <= 3; threads++) {
-            run_with_threads(c, x, threads, got);
-            for (int i = 0; i < n; i++)
-                cr_expect(same_bits(got[i], want[i]), "%s, %d threads, result %d: %s", c->label,
-                          threads, i, br_error_message());
-        }
+        run_with_threads(c, x, 3, got);
+        for (int i = 0; i < n; i++)
+            cr_expect(same_bits(got[i], want[i]), "%s, 3 threads, result %d: %s", c->label, i,
+                      br_error_message());
         br_clear_error();
         br_scope_end(scope);
     }

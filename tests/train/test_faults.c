@@ -21,7 +21,7 @@ TestSuite(faults, .init = program_begin, .fini = program_end);
 
 enum { RANKS = 3, ACCUMULATE = 6, CHECKPOINT_EVERY = 2 };
 static const char accumulate[] = "accumulate=6", every[] = "checkpoint_every=2",
-                  steps[] = "steps=8";
+                  steps[] = "steps=8", few[] = "batch=4";
 
 typedef struct fault {
     const char *name;
@@ -150,7 +150,7 @@ static void check_fault(const fault *f)
     planted = f;
     run r = { "copy-task",
               NULL,
-              { steps, accumulate, every, f->zero_stage },
+              { steps, accumulate, few, every, f->zero_stage },
               RANKS,
               .modified = &modified,
               .watch_limit = f->watch_limit };
@@ -164,7 +164,7 @@ static void check_fault(const fault *f)
 
 Test(faults, the_others_name_the_rank_and_the_run_can_be_resumed)
 {
-    run r = { "copy-task", NULL, { steps, accumulate }, .ranks = 1 };
+    run r = { "copy-task", NULL, { steps, accumulate, few }, .ranks = 1 };
     cr_assert_eq(train_ranks(&r, in_directory("whole")), TRAIN_DONE);
     for (int i = 0; i < FAULTS; i++)
         check_fault(&faults[i]);
@@ -216,7 +216,7 @@ Test(faults, a_rank_that_waits_is_ended_by_a_signal)
     static const fault f = { "SIGTERM", NULL, 1, 3, NULL, RANK_DIED, DIED(1, 3), 0 };
     recipe modified = recipe_copy_task;
     modified.loss = endless_loss;
-    run r = { "copy-task", NULL, { steps, accumulate, every }, RANKS, .modified = &modified };
+    run r = { "copy-task", NULL, { steps, accumulate, few, every }, RANKS, .modified = &modified };
     cr_assert_neq(train_ranks(&r, in_directory("failed")), 0);
     check_messages(&f);
     check_checkpoint(&f, in_directory("failed"));

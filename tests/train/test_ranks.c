@@ -17,8 +17,8 @@ TestSuite(ranks, .init = program_begin, .fini = program_end);
 
 static const run recipes[] = {
     { "bert-scratch", NULL, { "steps=3", "accumulate=12", "clip=0.5" }, .ranks = 1 },
-    { "copy-task", NULL, { "steps=3", "accumulate=12", "eval_every=2" }, .ranks = 1 },
-    { "vanilla", NULL, { "steps=2", "accumulate=12", "workers=1" }, .ranks = 1 },
+    { "copy-task", NULL, { "steps=3", "accumulate=12", "batch=8", "eval_every=2" }, .ranks = 1 },
+    { "vanilla", NULL, { "steps=2", "accumulate=12", "batch=8", "workers=1" }, .ranks = 1 },
     { "classifier", "texts", { "steps=2", "accumulate=12", "batch=4" }, .ranks = 1 },
 };
 enum { RECIPES = sizeof recipes / sizeof *recipes };

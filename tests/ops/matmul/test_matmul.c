@@ -43,18 +43,24 @@ static br_tensor *operand(int ndim, const int64_t *sizes, br_dtype dtype, layout
 
 /* ---- Reference ------------------------------------------------------------------------------- */
 
-/* Returns element (i, j) of the matrix at `batch`. t broadcasts to the result, and `batch` is an
- * index into the result's leading dimensions. */
-static double element(const br_tensor *t, const int64_t *batch, int batch_ndim, int64_t i,
-                      int64_t j)
+/* Returns the position of the matrix at `batch` in the storage of t. t broadcasts to the result,
+ * and `batch` is an index into the result's leading dimensions. */
+static int64_t matrix_at(const br_tensor *t, const int64_t *batch, int batch_ndim)
 {
-    int64_t index[BR_MAX_DIMS];
+    int64_t at = 0;
     int ndim = br_ndim(t);
     for (int d = 0; d < ndim - 2; d++)
-        index[d] = br_size(t, d) == 1 ? 0 : batch[batch_ndim - (ndim - 2) + d];
-    index[ndim - 2] = i;
-    index[ndim - 1] = j;
-    return br_at(t, ndim, index);
+        if (br_size(t, d) != 1)
+            at += batch[batch_ndim - (ndim - 2) + d] * br_stride(t, d);
+    return at;
+}
+
+/* Returns the element at that position. br_at() would be most of the time of these tests. */
+static double element(const br_tensor *t, int64_t at)
+{
+    const void *data = br_data(t);
+    return br_dtype_of(t) == BR_F64 ? ((const double *)data)[at]
+                                    : (double)((const float *)data)[at];
 }
 
 /* The rounding error of a sum of k products is below k * eps * sum |a b| / 2, and on average far
@@ -64,15 +70,18 @@ static void check_element(const br_tensor *c, const br_tensor *a, const br_tenso
                           const br_tensor *bias, const int64_t *batch, int64_t i, int64_t j)
 {
     int batch_ndim = br_ndim(c) - 2;
-    int64_t k = br_size(a, -1);
+    int64_t k = br_size(a, -1), of_a = br_stride(a, -1), of_b = br_stride(b, -2);
+    int64_t row = matrix_at(a, batch, batch_ndim) + i * br_stride(a, -2);
+    int64_t column = matrix_at(b, batch, batch_ndim) + j * br_stride(b, -1);
     double want = bias ? br_at(bias, 1, (int64_t[]){ j }) : 0, magnitude = fabs(want);
     for (int64_t p = 0; p < k; p++) {
-        double term = element(a, batch, batch_ndim, i, p) * element(b, batch, batch_ndim, p, j);
+        double term = element(a, row + p * of_a) * element(b, column + p * of_b);
         want += term;
         magnitude += fabs(term);
     }
     double eps = br_dtype_of(c) == BR_F64 ? DBL_EPSILON : FLT_EPSILON;
-    double got = element(c, batch, batch_ndim, i, j);
+    double got =
+        element(c, matrix_at(c, batch, batch_ndim) + i * br_stride(c, -2) + j * br_stride(c, -1));
     cr_assert(fabs(got - want) <= (2 + sqrt((double)k)) * eps * magnitude,
               "a %lldx%lld b %lldx%lld: [%lld][%lld] is %.9g, expected %.9g",
               (long long)br_size(a, -2), (long long)k, (long long)k, (long long)br_size(b, -1),

@@ -80,10 +80,12 @@ static void check_sums(br_tensor *got, br_tensor *want, br_tensor *magnitude, in
     check_ok();
     cr_assert(br_same_shape(got, want));
     got = br_contiguous(br_to(got, BR_F64));
+    want = br_contiguous(want);
+    magnitude = br_contiguous(magnitude);
     for (int64_t i = 0; i < br_numel(got); i++) {
         const double bound =
-            (double)(k + k / 300 + 3) * FLT_EPSILON / 2 * br_data_f64(br_contiguous(magnitude))[i];
-        cr_assert(fabs(br_data_f64(got)[i] - br_data_f64(br_contiguous(want))[i]) <= bound,
+            (double)(k + k / 300 + 3) * FLT_EPSILON / 2 * br_data_f64(magnitude)[i];
+        cr_assert(fabs(br_data_f64(got)[i] - br_data_f64(want)[i]) <= bound,
                   "k %lld: element %lld is %.9g, expected %.9g +- %.2g", (long long)k, (long long)i,
                   br_data_f64(got)[i], br_data_f64(want)[i], bound);
     }
@@ -163,6 +165,8 @@ static void check_products(void)
             const int64_t *n = shapes[s];
             if (n[0] <= 12 && of_a != TRANSPOSED && of_b == TRANSPOSED)
                 continue; /* computed by dot products, in f32 */
+            if (n[0] > 400 && of_a != of_b)
+                continue; /* takes long */
             br_scope *scope = br_scope_begin();
             br_tensor *a = operand(BR_SHAPE(n[0], n[1]), of_a);
             br_tensor *b = operand(BR_SHAPE(n[1], n[2]), of_b);
