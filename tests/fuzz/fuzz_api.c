@@ -6,8 +6,9 @@
  * Invalid calls must fail with an error. No action may leave a scope open or change the grad mode.
  * At the end no tensor may be live.
  *
- * An operation is one line of OPERATIONS: its name, and an expression that returns a tensor. New
- * instructions go to the end of the tables, because the corpus has the numbers of instructions. */
+ * An operation is one line of api_operations.def: its name, the kinds of its arguments for draw(),
+ * and an expression that returns a tensor. New instructions go to the end of the tables, because
+ * the corpus has the numbers of instructions. */
 #include "tests/fuzz/fuzz.h"
 
 #include "tests/fuzz/api.h"
@@ -64,33 +65,77 @@ static int shape(void)
     return n;
 }
 
-/* Arguments by type. */
+/* Arguments by type. Each is drawn by a statement of its own, because the order in which a call's
+ * arguments are computed depends on the compiler. */
 #define T     (*slot())
-#define S     scalar()
 #define I     ((int64_t)(byte() % 9) - 3) /* a dimension or an index, valid or not */
-#define SHAPE shape(), m.sizes
 #define B     (byte() % 2 != 0)
 #define DTYPE ((br_dtype)(byte() % 4))
+
+/* The arguments of an operation. */
+typedef struct drawn {
+    br_tensor *t[3];
+    int64_t i[4];
+    double x;
+    int ndim; /* of the shape in m.sizes */
+    bool on;
+    br_dtype dtype;
+} drawn;
+
+/* Draws arguments of these kinds, in this order: T, I, B, D (a dtype), X (a number), S (a shape).
+ */
+static drawn draw(const char *kinds)
+{
+    drawn d = { .ndim = 0 };
+    int tensors = 0, integers = 0;
+    for (; *kinds; kinds++)
+        switch (*kinds) {
+        case 'T':
+            d.t[tensors++] = T;
+            break;
+        case 'I':
+            d.i[integers++] = I;
+            break;
+        case 'B':
+            d.on = B;
+            break;
+        case 'D':
+            d.dtype = DTYPE;
+            break;
+        case 'X':
+            d.x = scalar();
+            break;
+        default:
+            d.ndim = shape();
+        }
+    return d;
+}
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 
 static br_tensor *new_tensor(void)
 {
     int n = shape();
-    br_tensor *t = br_full(n, m.sizes, scalar(), DTYPE);
+    const drawn d = draw("XD");
+    br_tensor *t = br_full(n, m.sizes, d.x, d.dtype);
     return byte() % 2 ? br_set_requires_grad(t, true) : t;
 }
 
 static br_tensor *new_ramp(void)
 {
-    return br_set_requires_grad(br_arange(0, byte() % 7, 0.5, B ? BR_F32 : BR_F64), B);
+    const int end = byte() % 7;
+    const br_dtype dtype = B ? BR_F32 : BR_F64;
+    const bool on = B;
+    return br_set_requires_grad(br_arange(0, end, 0.5, dtype), on);
 }
 
 static br_tensor *gradient(void)
 {
     br_tensor *output = T, *input = T, *result = NULL;
+    const bool create = B, retain = B;
     br_grad(1, &output, 1, &input, &result,
-            BR_OPTIONS(br_grad, .create_graph = B, .retain_graph = B, .materialize_grads = true));
+            BR_OPTIONS(br_grad, .create_graph = create, .retain_graph = retain,
+                       .materialize_grads = true));
     return result;
 }
 
@@ -103,8 +148,8 @@ static br_tensor *composed(br_tensor *const *inputs, int n, void *context)
 
 static br_tensor *checkpointed(void)
 {
-    br_tensor *inputs[] = { T, T };
-    return br_activation_checkpoint(composed, NULL, 2, inputs, NULL);
+    drawn d = draw("TT");
+    return br_activation_checkpoint(composed, NULL, 2, d.t, NULL);
 }
 
 /* Its forward computes gradients, which backward overwrites or keeps. */
@@ -112,95 +157,22 @@ static br_tensor *chunked_loss(void)
 {
     br_tensor *x = T, *weight = T;
     br_tensor *target = x && br_ndim(x) == 2 ? br_zeros(BR_SHAPE(br_size(x, 0)), BR_I64) : T;
+    const br_reduction reduction = B ? BR_REDUCTION_SUM : BR_REDUCTION_NONE;
+    const int size = byte() % 3;
     return br_linear_cross_entropy(x, weight, target,
-                                   BR_OPTIONS(br_linear_cross_entropy,
-                                              .reduction = B ? BR_REDUCTION_SUM : BR_REDUCTION_NONE,
-                                              .chunked = true, .batch_chunk_size = byte() % 3));
+                                   BR_OPTIONS(br_linear_cross_entropy, .reduction = reduction,
+                                              .chunked = true, .batch_chunk_size = size));
 }
 
-#define OPERATIONS(X)                                             \
-    X(new_tensor, new_tensor())                                   \
-    X(new_ramp, new_ramp())                                       \
-    X(grad, gradient())                                           \
-    X(checkpoint, checkpointed())                                 \
-    X(grad_of, br_grad_of(T))                                     \
-    X(detach, br_detach(T))                                       \
-    X(detach_, br_detach_(T))                                     \
-    X(set_requires_grad, br_set_requires_grad(T, B))              \
-    X(retain_grad, br_retain_grad(T))                             \
-    X(clone, br_clone(T))                                         \
-    X(contiguous, br_contiguous(T))                               \
-    X(to, br_to(T, DTYPE))                                        \
-    X(add, br_add(T, T))                                          \
-    X(sub, br_sub(T, T))                                          \
-    X(mul, br_mul(T, T))                                          \
-    X(div, br_div(T, T))                                          \
-    X(pow, br_pow(T, T))                                          \
-    X(add_scalar, br_add_scalar(T, S))                            \
-    X(mul_scalar, br_mul_scalar(T, S))                            \
-    X(pow_scalar, br_pow_scalar(T, S))                            \
-    X(exp, br_exp(T))                                             \
-    X(log, br_log(T))                                             \
-    X(sqrt, br_sqrt(T))                                           \
-    X(tanh, br_tanh(T))                                           \
-    X(relu, br_relu(T))                                           \
-    X(sum, br_sum(T))                                             \
-    X(mean, br_mean(T))                                           \
-    X(max, br_max(T))                                             \
-    X(prod, br_prod(T))                                           \
-    X(var, br_var(T, S))                                          \
-    X(sum_dim, br_sum_dim(T, BR_DIMS(I), B))                      \
-    X(logsumexp, br_logsumexp(T, BR_DIMS(I), B))                  \
-    X(cumsum, br_cumsum(T, I))                                    \
-    X(cumprod, br_cumprod(T, I))                                  \
-    X(sort, br_sort(T, I, B, NULL))                               \
-    X(argsort, br_argsort(T, I, B))                               \
-    X(topk, br_topk(T, I, I, B, NULL))                            \
-    X(softmax, br_softmax(T, I))                                  \
-    X(log_softmax, br_log_softmax(T, I))                          \
-    X(matmul, br_matmul(T, T))                                    \
-    X(outer, br_outer(T, T))                                      \
-    X(linear, br_f_linear(T, T, T))                               \
-    X(where, br_where(T, T, T))                                   \
-    X(masked_fill, br_masked_fill(T, T, S))                       \
-    X(cross_entropy, br_cross_entropy(T, T, NULL))                \
-    X(chunked_loss, chunked_loss())                               \
-    X(cat, br_cat(2, (br_tensor *[]){ T, T }, I))                 \
-    X(stack, br_stack(2, (br_tensor *[]){ T, T }, I))             \
-    X(index_select, br_index_select(T, I, T))                     \
-    X(gather, br_gather(T, I, T))                                 \
-    X(flip, br_flip(T, BR_DIMS(I)))                               \
-    X(repeat, br_repeat(T, SHAPE))                                \
-    X(pad, br_pad(T, 2, (int64_t[]){ I, I }, BR_PAD_CONSTANT, S)) \
-    /* Views */                                                   \
-    X(reshape, br_reshape(T, SHAPE))                              \
-    X(view, br_view(T, SHAPE))                                    \
-    X(flatten, br_flatten(T, I, I))                               \
-    X(unsqueeze, br_unsqueeze(T, I))                              \
-    X(squeeze, br_squeeze(T, I))                                  \
-    X(transpose, br_transpose(T, I, I))                           \
-    X(expand, br_expand(T, SHAPE))                                \
-    X(slice, br_slice(T, I, I, I, I))                             \
-    X(select, br_select(T, I, I))                                 \
-    X(narrow, br_narrow(T, I, I, I))                              \
-    X(unfold, br_unfold(T, I, I, I))                              \
-    X(diagonal, br_diagonal(T, I, I, I))                          \
-    /* In place */                                                \
-    X(add_, br_add_(T, T))                                        \
-    X(mul_, br_mul_(T, T))                                        \
-    X(add_scalar_, br_add_scalar_(T, S))                          \
-    X(copy_, br_copy_(T, T))                                      \
-    X(fill_, br_fill_(T, S))                                      \
-    X(masked_fill_, br_masked_fill_(T, T, S))                     \
-    X(scatter_add_, br_scatter_add_(T, I, T, T))                  \
-    X(index_add_, br_index_add_(T, I, T, T, S))
-
-#define FUNCTION(name, expression)     \
+#define X(name, kinds, expression)     \
     static br_tensor *run_##name(void) \
     {                                  \
+        const drawn d = draw(kinds);   \
+        (void)d;                       \
         return (expression);           \
     }
-OPERATIONS(FUNCTION)
+#include "tests/fuzz/api_operations.def"
+#undef X
 
 /* ---- Actions without a result ---------------------------------------------------------------- */
 
@@ -218,7 +190,8 @@ static void drop(void)
 
 static void share(void)
 {
-    keep(slot(), T);
+    br_tensor **place = slot();
+    keep(place, T);
 }
 
 static void open_scope(void)
@@ -245,7 +218,9 @@ static void leave_scope(void)
 
 static void backward(void)
 {
-    br_backward_with(T, BR_OPTIONS(br_backward, .create_graph = B, .retain_graph = B));
+    br_tensor *t = T;
+    const bool create = B, retain = B;
+    br_backward_with(t, BR_OPTIONS(br_backward, .create_graph = create, .retain_graph = retain));
 }
 
 static void backward_from_ones(void)
@@ -253,13 +228,15 @@ static void backward_from_ones(void)
     br_tensor *t = T;
     if (!t)
         return;
-    br_backward_with(t, BR_OPTIONS(br_backward, .gradient = br_ones_like(t), .create_graph = B,
-                                   .retain_graph = B));
+    const bool create = B, retain = B;
+    br_backward_with(t, BR_OPTIONS(br_backward, .gradient = br_ones_like(t), .create_graph = create,
+                                   .retain_graph = retain));
 }
 
 static void set_grad(void)
 {
-    br_set_grad(T, T);
+    const drawn d = draw("TT");
+    br_set_grad(d.t[0], d.t[1]);
 }
 
 static void drop_grad(void)
@@ -286,7 +263,8 @@ static br_tensor *remove_itself(br_tensor *grad, void *context)
 static void add_hook(void)
 {
     keep(&hooked, T);
-    last_hook = br_register_hook(hooked, B ? double_it : remove_itself, B ? &last_hook : NULL);
+    const br_hook_fn hook = B ? double_it : remove_itself;
+    last_hook = br_register_hook(hooked, hook, B ? &last_hook : NULL);
 }
 
 static void remove_hook(void)
@@ -316,10 +294,10 @@ static const struct {
     br_tensor *(*run)(void);
     void (*act)(void);
 } instructions[] = {
-#define ROW(name, expression) { run_##name, NULL },
-    OPERATIONS(ROW)
-#undef ROW
-        { NULL, drop },
+#define X(name, kinds, expression) { run_##name, NULL },
+#include "tests/fuzz/api_operations.def"
+#undef X
+    { NULL, drop },
     { NULL, share },
     { NULL, open_scope },
     { NULL, close_scope },
