@@ -3,7 +3,7 @@
 # end list the checks; the functions before them are what the checks run.
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT
 
 # ---- Builds ---------------------------------------------------------------------------------------
 
@@ -26,8 +26,13 @@ folder() {
     fi
 }
 
-# built NAME [TARGET]: builds once. Checks that use a build call this first, so that each of them can run alone.
+# built NAME [TARGET]: builds once. Checks that use a build call this first, so that each of them can run alone, or side
+# by side.
 built() {
+    { flock 9 && built_once "$@"; } 9>"$work/build.lock"
+}
+
+built_once() {
     local name=$1 target=${2:-all}
     local mark=$work/built.$name.$target
     if [ -e "$mark.failed" ]; then
@@ -506,17 +511,25 @@ test_checks() {
     suite "gcc: tests" gcc
     kernel_suites gcc
     guarded_suites gcc
+    side_by_side checks_of_code checks_of_ranks_and_calls
+}
+
+# Checks that use one core, in two lists that take about as long.
+checks_of_code() {
     examples gcc
     documents
-    check "forked ranks, 1 to 4" with_ranks gcc forked
     check "./run" tests/setup/test_run
     check "./test" tests/setup/test_test
     check "benchmarks/compare" tests/setup/test_compare
     check "library from Python's ctypes" with_build gcc tests/ctypes/drive.py build/libbrasa.so
+    check "C++17" with_build gcc .ci/check_cpp build g++
+}
+
+checks_of_ranks_and_calls() {
+    check "forked ranks, 1 to 4" with_ranks gcc forked
     check "calls with NULL and with empty tensors" with_build gcc tests/ctypes/bad_calls.py build/libbrasa.so
     check "calls with ended handles" with_build gcc tests/ctypes/ended_handles.py build/libbrasa.so
     check "accepted values of options" with_build gcc tests/ctypes/option_values.py check build/libbrasa.so
-    check "C++17" with_build gcc .ci/check_cpp build g++
 }
 
 # The checks of .ci/run. They give the same results every time.

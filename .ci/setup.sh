@@ -162,6 +162,27 @@ check() {
     rm -f "$log"
 }
 
+# side_by_side LIST LIST: runs two functions with checks at the same time, for checks that use one core. The results of
+# the second list are printed after those of the first.
+side_by_side() {
+    local log other counts
+    log=$(mktemp)
+    (
+        trap 'exit 130' INT # the shell ignores it in the background
+        passed=0 failed=0
+        "$2"
+        echo "$passed $failed" >"$log.counts"
+    ) >"$log" 2>&1 &
+    other=$!
+    "$1"
+    wait $other || true
+    cat "$log"
+    read -r -a counts <"$log.counts" || counts=(0 1)
+    rm -f "$log" "$log.counts"
+    passed=$((passed + counts[0]))
+    failed=$((failed + counts[1]))
+}
+
 # skip NAME REASON: says that a check was left out, and why.
 skip() {
     printf 'skipped        %s: %s\n' "$1" "$2"

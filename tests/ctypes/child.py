@@ -1,11 +1,13 @@
 """Runs a part of a check in a child process, which may crash."""
 
+import gc
 import os
 
 
 def run(work):
     """Calls work(pipe) in a child process without standard streams, and returns what it wrote to the pipe, and the
     exit status. An exception, which is a fault of the script, becomes the last line, with status 1."""
+    gc.freeze()  # so that the child's collections do not copy the parent's pages
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -36,8 +36,8 @@ def bad_handle(br, handle, how):
     return optim(br) if handle == "br_tensor" else tensor(br)
 
 
-def in_child(br, name, bad, how, pipe):
-    signal.alarm(60)
+def call(br, name, bad, how):
+    """Calls the function, whose argument number `bad` is bad, and returns the error."""
     function, texts = br.functions[name], br.arguments[name]
     arguments = []
     for i, (kind, text) in enumerate(zip(function.argtypes, texts)):
@@ -56,7 +56,19 @@ def in_child(br, name, bad, how, pipe):
             arguments.append(b"weight" if kind == ctypes.c_char_p else None if pointer else kind(1))
     assert not br.br_failed(), br.br_error_message()
     function(*arguments)
-    os.write(pipe, br.br_error_message())
+    message = br.br_error_message().decode(errors="replace")
+    br.br_clear_error()
+    return message.replace("\n", " ")
+
+
+def errors_of(br, name, cases):
+    """Returns the errors of the calls, which are made in one child process, and its status."""
+    def in_child(pipe):
+        signal.alarm(60)
+        for bad, how in cases:
+            os.write(pipe, (call(br, name, bad, how) + "\n").encode())
+    text, status = child.run(in_child)
+    return text.splitlines(), status
 
 
 def is_checked(br, text, how, debug):
@@ -74,17 +86,19 @@ def check(debug):
     for name in sorted(br.functions):
         if EXEMPT.fullmatch(name):
             continue
-        for i, text in enumerate(br.arguments[name]):
-            for how in BAD:
-                if not is_checked(br, text, how, debug):
-                    continue
-                calls += 1
-                message, status = child.run(lambda pipe: in_child(br, name, i, how, pipe))
-                if status != 0 or not message:
-                    print(f"{name}, argument {i} ({text}), {how}: status {status}, error: {message or 'none'}")
-                    faults += 1
-                elif os.environ.get("VERBOSE") and not re.search("ended|already freed|long ago|but it is an? ", message):
-                    print(f"{name}, argument {i} ({text}), {how}: {message}")
+        texts = br.arguments[name]
+        cases = [(i, how) for i, text in enumerate(texts) for how in BAD if is_checked(br, text, how, debug)]
+        calls += len(cases)
+        messages, status = errors_of(br, name, cases) if cases else ([], 0)
+        alone = status != 0 or len(messages) != len(cases) or not all(messages)
+        for k, (i, how) in enumerate(cases):
+            lines, status = errors_of(br, name, [(i, how)]) if alone else ([messages[k]], 0)
+            message = "".join(lines)
+            if status != 0 or not message:
+                print(f"{name}, argument {i} ({texts[i]}), {how}: status {status}, error: {message or 'none'}")
+                faults += 1
+            elif os.environ.get("VERBOSE") and not re.search("ended|already freed|long ago|but it is an? ", message):
+                print(f"{name}, argument {i} ({texts[i]}), {how}: {message}")
     mode = "with" if debug else "without"
     print(f"{calls} calls with an ended handle or one of another kind {mode} the debug mode, {faults} faults")
     return faults
