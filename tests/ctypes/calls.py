@@ -24,11 +24,19 @@ PROTOTYPES = [(sizes, "BR_F32") for sizes in SHAPES] + [
 ASCENDING, DESCENDING = "0, 1, 2, ...", "..., 2, 1, 0"
 NUMBERS = 1, 0, 2, -1, ASCENDING, DESCENDING
 FOR_MODULES = 1, 2, 3, 4, DESCENDING
-ARRAYS = (1,), (0,), (2, 3), (0, 1), ()
+ARRAYS = (1,), (0,), (2, 3), (0, 1), (), (1, 1)
 TEXTS = {"nonlinearity": ["relu"], "items": ["?, ?"], "text": ["a"], "word": ["a"], "token": ["a"], "model_type": ["bert"],
-         "equation": ["ij,ij->i"],
+         "equation": ["ij,ij->i"], "precision": ["highest"], "by": ["num_attention_heads"], "given": ["{}"],
+         "br_require_activation.name": ["relu"], "br_module_find.path": [""],
+         "br_check_open.path": [str(handles.GOLDEN)],
+         "br_tokenizer_from_json.path": [str(handles.TOKENIZERS / "bpe/tokenizer.json")],
+         "br_tokenizer_from_sentencepiece.path": [str(handles.TOKENIZERS / "unigram/spiece.model")],
+         "vocab": [str(handles.TOKENIZERS / "bpe/vocab.json")], "merges": [str(handles.TOKENIZERS / "bpe/merges.txt")],
          "key": ["hidden_size", "hidden_act", "use_cache", "layer_norm_eps", "architectures", "numbers"]}
 REQUIRED = {"kernel_size": 1, "max_lr": 0.1, "total_steps": 4}  # fields of options that have no default
+# Functions that need a call with their handle before.
+BEFORE = {"br_loader_(next|seek)": "br_loader_begin", "br_profile_resume": "br_profile_pause",
+          "br_profile_(count|event_at|print|rows|write_trace)": "br_profile_end"}
 LARGEST = 4  # size in a configuration
 MOST = 30000  # calls that are tried
 
@@ -42,6 +50,8 @@ def returned(t):
     return t
 
 
+LIBC = ctypes.CDLL(None)
+LIBC.fopen.restype = ctypes.c_void_p
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(returned)
 FIRST = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int, ctypes.c_void_p)(
     lambda inputs, n, context: inputs[0])
@@ -108,7 +118,7 @@ class Finder:
     def module(self, kind):
         """Returns a module of this type, or NULL."""
         if kind in ("br_module", "void"):
-            kind = "br_linear"
+            kind = "br_sequential" if self.name == "br_module_child_at" else "br_linear"
         if kind in self.constructors:
             name, way = self.constructors[kind]
             return self.add("br_module", self.br.functions[name](*self.others(name, way)))
@@ -129,7 +139,11 @@ class Finder:
         kind = handles.handle_type(self.br, text)
         if kind == "br_module":
             return self.module(re.search(r"\w+(?= \*)", text)[0])
-        return self.add(kind, handles.HANDLES[kind][0](self.br))
+        handle = self.add(kind, handles.HANDLES[kind][0](self.br))
+        for pattern, before in BEFORE.items():
+            if re.fullmatch(pattern, self.name):
+                self.br.functions[before](*[handle, 0][:len(self.br.arguments[before])])
+        return handle
 
     def own_state(self):
         """Returns the state of the object that was created last, for a function that loads it, or NULL."""
@@ -176,7 +190,11 @@ class Finder:
             return self.struct(match[1], match[2], way)
         if text.startswith("br_function "):
             return ctypes.cast(FIRST, ctypes.c_void_p)
-        if re.fullmatch(r"br_\w+_(fn|lambda|function) \w+", text):
+        if text == "FILE *stream":
+            return LIBC.fopen(os.devnull.encode(), b"w")
+        if text in ("void *out", "const void *argument"):
+            return ctypes.create_string_buffer(24)  # the bytes of the first tensor
+        if re.fullmatch(r"br_\w+_(fn|lambda|function) \w+|(void|_Bool) \(\*\w+\)\(.*", text):
             return ctypes.cast(CALLBACK, ctypes.c_void_p)
         if re.fullmatch(r"const double \*\w+", text):
             return (ctypes.c_double * 2)(0.5, 0.5)
@@ -196,7 +214,7 @@ class Finder:
             elif kind == ctypes.c_void_p:
                 value = None if TENSOR.fullmatch(text) else self.pointer(text, way)
             else:
-                value = kind({ASCENDING: at, DESCENDING: numbers - 1 - at}.get(way.number, way.number))
+                value = kind(24 if text == "size_t bytes" else {ASCENDING: at, DESCENDING: numbers - 1 - at}.get(way.number, way.number))
                 at += 1
             counted = isinstance(value, ctypes.Array) and not RESULTS.fullmatch(text)
             if counted and i > 0 and COUNT.fullmatch(texts[i - 1]):
@@ -244,7 +262,9 @@ def texts_of(function, text):
     word = re.search(r"\w+$", text)[0]
     if word in ("path", "dir") and re.search("save|write|svg|dot|html", function):
         return [str(handles.FOLDER / f"new{os.getpid()}")]
-    if word == "path" and function != "br_module_find":
+    if f"{function}.{word}" in TEXTS:
+        return TEXTS[f"{function}.{word}"]
+    if word == "path":
         return [str(handles.FOLDER / name) for name in ("t.safetensors", "vocab.txt", "config.json")]
     if word == "dir":
         return [str(handles.FOLDER), str(handles.FOLDER / "sentence")]

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "bert.gelu.safetensors"
+TOKENIZERS = GOLDEN.parent.parent / "tokenizers"
 # For files that functions read and write. Brasa waits until a disk has them, so they are in memory if possible.
 FOLDER = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
@@ -93,6 +94,12 @@ def tokenizer(br):
     return br.br_tokenizer_from_vocab(file("vocab.txt", VOCAB), None)
 
 
+def vocab(br):
+    words = br.br_vocab_new()
+    br.br_vocab_add(words, b"first", 5)
+    return words
+
+
 def auto_config(br):
     return br.br_auto_config_load(file("config.json", CONFIG))
 
@@ -134,7 +141,7 @@ HANDLES = {
     "br_scheduler": pair(scheduler, "br_scheduler_free"),
     "br_averaged_model": pair(averaged_model, "br_averaged_model_free"),
     "br_named_list": pair(lambda br: br.br_parameters(linear(br)), "br_named_list_free"),
-    "br_vocab": pair(lambda br: br.br_vocab_new(), "br_vocab_free"),
+    "br_vocab": pair(vocab, "br_vocab_free"),
     "br_cache": pair(lambda br: br.br_cache_new(), "br_cache_free"),
     "br_python_random": pair(lambda br: br.br_python_random_new(1), "br_python_random_free"),
     "br_dataset": pair(dataset, "br_dataset_free"),
