@@ -103,12 +103,12 @@ static bool covers(const br_tensor *dx, const br_edge *edge)
     return true;
 }
 
-/* Checks the dtype and shape of a gradient and reduces it to the input's shape. The caller owns the
- * result. */
+/* Checks the shape of a gradient, reduces it to the input's shape, and converts it to the input's
+ * dtype. The caller owns the result. */
 static br_tensor *fit(br_node *node, int i, br_tensor *dx)
 {
     const br_edge *edge = &node->inputs[i];
-    if (dx->dtype != edge->dtype)
+    if (!br__is_floating(dx->dtype))
         return br_fail(BR_ERROR_DTYPE, node->op->name,
                        "the gradient with respect to input %d is %s, but the input is %s", i,
                        br_dtype_name(dx->dtype), br_dtype_name(edge->dtype));
@@ -119,7 +119,11 @@ static br_tensor *fit(br_node *node, int i, br_tensor *dx)
         return br_fail(BR_ERROR_SHAPE, node->op->name,
                        "the gradient with respect to input %d is %s, but the input is %s", i,
                        br__shape(dx), br__shape_of(edge->ndim, edge->sizes));
-    return hold(node, same ? dx : br__grad_ops.sum_to_size(dx, edge->ndim, edge->sizes));
+    if (!same)
+        dx = br__grad_ops.sum_to_size(dx, edge->ndim, edge->sizes);
+    if (dx && dx->dtype != edge->dtype)
+        dx = br__grad_ops.to(dx, edge->dtype);
+    return hold(node, dx);
 }
 
 static void drop_grads(br_node *node)

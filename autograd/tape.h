@@ -13,6 +13,7 @@
 typedef struct br_grad_ops {
     br_tensor *(*add)(br_tensor *a, br_tensor *b);
     br_tensor *(*add_)(br_tensor *a, br_tensor *b);
+    br_tensor *(*to)(br_tensor *x, br_dtype dtype);
     br_tensor *(*sum_to_size)(br_tensor *x, int ndim, const int64_t *sizes);
     br_tensor *(*stack)(int n, br_tensor *const *tensors, int64_t dim);
     br_tensor *(*reshape)(br_tensor *x, int ndim, const int64_t *sizes);

@@ -3,5 +3,5 @@
 
 #include <brasa/ops.h>
 
-const br_grad_ops br__grad_ops = { br_add,     br_add_,  br_sum_to_size, br_stack,
+const br_grad_ops br__grad_ops = { br_add,     br_add_,  br_to,          br_sum_to_size, br_stack,
                                    br_reshape, br__part, br__clear_part, br__fill_part };

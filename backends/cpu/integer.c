@@ -55,6 +55,18 @@ static inline bool rounds_up(int64_t a, int64_t b)
     return rest(a, b) != 0 && (a < 0) != (b < 0);
 }
 
+/* A negative power is 0, but for 1 and -1, as in PyTorch. */
+static inline int64_t power(int64_t a, int64_t b)
+{
+    uint64_t result = 1, factor = (uint64_t)a;
+    if (b < 0)
+        return a == 1 ? 1 : a == -1 ? 1 - 2 * (b & 1) : 0;
+    for (; b > 0; b >>= 1, factor *= factor)
+        result *= b & 1 ? factor : 1;
+    return wrap(result);
+}
+BINARY_STRIDED(i64_pow, int64_t, int64_t, power(a, b))
+
 BINARY_STRIDED(i64_trunc_divide, int64_t, int64_t, trunc_divide(a, b))
 BINARY_STRIDED(i64_floor_divide, int64_t, int64_t, trunc_divide(a, b) - rounds_up(a, b))
 BINARY_STRIDED(i64_fmod, int64_t, int64_t, rest(a, b))
@@ -234,6 +246,7 @@ const br_kernels br__kernels_i64 = {
     POINTWISE(add) = i64_add,
     POINTWISE(sub) = i64_sub,
     POINTWISE(mul) = i64_mul,
+    POINTWISE(pow) = i64_pow,
     POINTWISE(trunc_divide) = i64_trunc_divide,
     POINTWISE(floor_divide) = i64_floor_divide,
     POINTWISE(fmod) = i64_fmod,
@@ -255,8 +268,11 @@ const br_kernels br__kernels_i64 = {
     .store_results = i64_store,
 };
 
+/* Sums are "or", products "and". */
 const br_kernels br__kernels_bool = {
     .name = "bool",
+    POINTWISE(add) = bool_or,
+    POINTWISE(mul) = bool_and,
     POINTWISE(copy) = bool_copy,
     POINTWISE(maximum) = bool_or,
     POINTWISE(minimum) = bool_and,

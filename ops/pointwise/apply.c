@@ -3,6 +3,7 @@
 #include "autograd/tape.h"
 #include "ops/all_elements.h"
 #include "ops/ops_internal.h"
+#include "ops/pointwise/promotion.h"
 
 #include <math.h>
 #include <string.h>
@@ -114,9 +115,14 @@ br_tensor *br__binary_scalar(const char *op, br_pointwise kernel, br_tensor *a, 
                              bool reversed)
 {
     br_scalar_operand scalar;
-    if (!br__required(op, "a", a) ||
-        (!br__represents(br__computed(a->dtype), s) && !br__has_kernel(op, "a", a, kernel)) ||
-        !br__scalar_operand(op, s, br__computed(a->dtype), &scalar))
+    if (!br__required(op, "a", a))
+        return NULL;
+    const br_dtype dtype = br__scalar_result(a->dtype, s);
+    if (dtype != a->dtype) {
+        br_scope *scope = br_no_grad_begin();
+        return br__composed(scope, br__binary_scalar(op, kernel, br_to(a, dtype), s, reversed));
+    }
+    if (!br__scalar_operand(op, s, br__computed(a->dtype), &scalar))
         return NULL;
     return reversed ? apply(op, kernel, &scalar.tensor, a, false)
                     : apply(op, kernel, a, &scalar.tensor, false);
@@ -128,6 +134,11 @@ br_tensor *br__comparison_scalar(const char *op, br_pointwise kernel, br_tensor 
     br_scalar_operand scalar;
     if (!br__required(op, "a", a))
         return NULL;
+    if (br__scalar_result(a->dtype, s) != a->dtype) {
+        br_scope *scope = br_no_grad_begin();
+        br_tensor *wide = br_to(a, br__scalar_result(a->dtype, s));
+        return br__composed(scope, br__comparison_scalar(op, kernel, wide, s));
+    }
     /* A float is rounded to the elements' dtype, so that an element equals the number that it was
      * made from. An integer may be larger than all elements. */
     const br_dtype dtype = br__is_floating(a->dtype) ? a->dtype : br__computed(a->dtype);
@@ -178,9 +189,23 @@ br_tensor *br__composed(br_scope *scope, br_tensor *y)
 
 /* ---- Functions described by a table row ------------------------------------------------------ */
 
+/* Returns whether a function of integers or bool has no kernel for them, but one for floats: the
+ * results are then f32, as in PyTorch. */
+static bool computes_floats(br_pointwise kernel, const br_tensor *t)
+{
+    return t && t->mark == BR_MARK_LIVE && !br__failed() && !br__is_floating(t->dtype) &&
+           !br__backend_of(t)->has_pointwise(kernel, t->dtype) &&
+           !br__backend_of(t)->has_pointwise(kernel, BR_I64) &&
+           br__backend_of(t)->has_pointwise(kernel, BR_F32);
+}
+
 br_tensor *br__apply_function(const br__function *f, br_tensor *x)
 {
     BR_OP(f->op.name);
+    if (computes_floats(f->kernel, x)) {
+        br_scope *scope = br_no_grad_begin();
+        return br__composed(scope, br__apply_function(f, br_to(x, BR_F32)));
+    }
     br_tensor *y = br__unary(f->op.name, f->kernel, x);
     br_node *node = br_record(&f->op, y, BR_INPUTS(x), NULL, 0);
     if (f->keeps != BR_SAVES_NOTHING)
@@ -210,6 +235,10 @@ bool br__check_divisor(const char *op, br_pointwise kernel, br_tensor *a, br_ten
 br_tensor *br__apply_function_2(const br__function_2 *f, br_tensor *a, br_tensor *b)
 {
     BR_OP(f->op.name);
+    if (computes_floats(f->kernel, a) && br__compatible(f->op.name, "a", a, "b", b)) {
+        br_scope *scope = br_no_grad_begin();
+        return br__composed(scope, br__apply_function_2(f, br_to(a, BR_F32), br_to(b, BR_F32)));
+    }
     if (!br__check_divisor(f->op.name, f->kernel, a, b))
         return NULL;
     br_tensor *y = br__binary(f->op.name, f->kernel, a, b);

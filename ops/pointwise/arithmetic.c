@@ -4,6 +4,7 @@
  * may assume equal shapes. */
 #include "ops/all_elements.h"
 #include "ops/ops_internal.h"
+#include "ops/pointwise/promotion.h"
 
 /* ---- Two tensors ----------------------------------------------------------------------------- */
 
@@ -18,6 +19,8 @@ static const br_op add_op = { "add", br__add_backward, false };
 br_tensor *br_add(br_tensor *a, br_tensor *b)
 {
     BR_OP("add");
+    if (br__mixed(a, b))
+        return br__promoted("add", br_add, a, b);
     br_tensor *y = br__binary("add", BR_POINTWISE(add), a, b);
     br_record(&add_op, y, BR_INPUTS(a, b), NULL, 0);
     return y;
@@ -35,6 +38,8 @@ static const br_op sub_op = { "sub", br__sub_backward, false };
 br_tensor *br_sub(br_tensor *a, br_tensor *b)
 {
     BR_OP("sub");
+    if (br__mixed(a, b))
+        return br__promoted("sub", br_sub, a, b);
     br_tensor *y = br__binary("sub", BR_POINTWISE(sub), a, b);
     br_record(&sub_op, y, BR_INPUTS(a, b), NULL, 0);
     return y;
@@ -54,6 +59,8 @@ static const br_op mul_op = { "mul", br__mul_backward, false };
 br_tensor *br_mul(br_tensor *a, br_tensor *b)
 {
     BR_OP("mul");
+    if (br__mixed(a, b))
+        return br__promoted("mul", br_mul, a, b);
     br_tensor *y = br__binary("mul", BR_POINTWISE(mul), a, b);
     br_node *node = br_record(&mul_op, y, BR_INPUTS(a, b), NULL, 0);
     if (br_needs_input_grad(node, 1))
@@ -88,6 +95,8 @@ static const br_op div_op = { "div", div_backward, false };
 br_tensor *br_div(br_tensor *a, br_tensor *b)
 {
     BR_OP("div");
+    if (br__mixed(a, b))
+        return br__promoted("div", br_div, a, b);
     if (!br__compatible("div", "a", a, "b", b))
         return NULL;
     a = dividend(a);
@@ -137,6 +146,8 @@ static const br_op pow_op = { "pow", pow_backward, false };
 br_tensor *br_pow(br_tensor *a, br_tensor *b)
 {
     BR_OP("pow");
+    if (br__mixed(a, b))
+        return br__promoted("pow", br_pow, a, b);
     br_tensor *y = br__binary("pow", BR_POINTWISE(pow), a, b);
     br_node *node = br_record(&pow_op, y, BR_INPUTS(a, b), NULL, 0);
     br_save(node, 0, a);
@@ -287,7 +298,16 @@ static br_tensor *power(br_tensor *a, double s)
 br_tensor *br_pow_scalar(br_tensor *a, double s)
 {
     BR_OP("pow_scalar");
-    br_tensor *y = br__floating("pow_scalar", "a", a) ? power(a, s) : NULL;
+    if (!br__required("pow_scalar", "a", a))
+        return NULL;
+    if (br__scalar_result(a->dtype, s) != a->dtype) { /* bool, or integers to a power such as 0.5 */
+        br_scope *scope = br_no_grad_begin();
+        return br__composed(scope, br_pow_scalar(br_to(a, br__scalar_result(a->dtype, s)), s));
+    }
+    if (!br__is_floating(a->dtype) && s < 0)
+        return br_fail(BR_ERROR_ARGUMENT, "pow_scalar", "s is %g, must be at least 0 for %s", s,
+                       br_dtype_name(a->dtype));
+    br_tensor *y = power(a, s);
     br_node *node = br_record(&pow_scalar_op, y, BR_INPUTS(a), &s, sizeof s);
     br_save(node, 0, a);
     return y;

@@ -1,6 +1,7 @@
 /* ops/pointwise/compare.c - comparisons, selection by a mask, and dtype conversion. */
 #include "ops/all_elements.h"
 #include "ops/ops_internal.h"
+#include "ops/pointwise/promotion.h"
 #include "tensor/min_max.h"
 
 #include <math.h>
@@ -10,32 +11,38 @@
 
 br_tensor *br_eq(br_tensor *a, br_tensor *b)
 {
-    return br__comparison("eq", BR_POINTWISE(eq), a, b);
+    return br__mixed(a, b) ? br__promoted("eq", br_eq, a, b)
+                           : br__comparison("eq", BR_POINTWISE(eq), a, b);
 }
 
 br_tensor *br_ne(br_tensor *a, br_tensor *b)
 {
-    return br__comparison("ne", BR_POINTWISE(ne), a, b);
+    return br__mixed(a, b) ? br__promoted("ne", br_ne, a, b)
+                           : br__comparison("ne", BR_POINTWISE(ne), a, b);
 }
 
 br_tensor *br_lt(br_tensor *a, br_tensor *b)
 {
-    return br__comparison("lt", BR_POINTWISE(lt), a, b);
+    return br__mixed(a, b) ? br__promoted("lt", br_lt, a, b)
+                           : br__comparison("lt", BR_POINTWISE(lt), a, b);
 }
 
 br_tensor *br_le(br_tensor *a, br_tensor *b)
 {
-    return br__comparison("le", BR_POINTWISE(le), a, b);
+    return br__mixed(a, b) ? br__promoted("le", br_le, a, b)
+                           : br__comparison("le", BR_POINTWISE(le), a, b);
 }
 
 br_tensor *br_gt(br_tensor *a, br_tensor *b)
 {
-    return br__comparison("gt", BR_POINTWISE(gt), a, b);
+    return br__mixed(a, b) ? br__promoted("gt", br_gt, a, b)
+                           : br__comparison("gt", BR_POINTWISE(gt), a, b);
 }
 
 br_tensor *br_ge(br_tensor *a, br_tensor *b)
 {
-    return br__comparison("ge", BR_POINTWISE(ge), a, b);
+    return br__mixed(a, b) ? br__promoted("ge", br_ge, a, b)
+                           : br__comparison("ge", BR_POINTWISE(ge), a, b);
 }
 
 br_tensor *br_eq_scalar(br_tensor *a, double s)
@@ -73,7 +80,7 @@ br_tensor *br_ge_scalar(br_tensor *a, double s)
 /* Applies a logical kernel to the operands converted to bool. */
 static br_tensor *logic(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
-    if (!br__compatible(op, "a", a, "b", b))
+    if (!br__same_device(op, "a", a, "b", b))
         return NULL;
     br_scope *scope = br_no_grad_begin();
     return br__composed(scope, br__binary(op, kernel, br_to(a, BR_BOOL), br_to(b, BR_BOOL)));
@@ -204,6 +211,11 @@ static bool broadcast_condition(const br_tensor *condition, int *ndim, int64_t *
 br_tensor *br_where(br_tensor *condition, br_tensor *a, br_tensor *b)
 {
     BR_OP("where");
+    if (br__mixed(a, b)) {
+        br_scope *scope = br_scope_begin();
+        const br_dtype dtype = br_result_type(BR_INPUTS(a, b));
+        return br__composed(scope, br_where(condition, br_to(a, dtype), br_to(b, dtype)));
+    }
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
     if (!br__has_dtype("where", "condition", condition, BR_BOOL) ||
@@ -235,12 +247,12 @@ br_tensor *br_masked_fill_tensor(br_tensor *x, br_tensor *mask, br_tensor *value
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
     if (!br__required(op, "x", x) || !br__has_dtype(op, "mask", mask, BR_BOOL) ||
-        !br__compatible(op, "x", x, "value", value) ||
+        !br__same_device(op, "x", x, "value", value) ||
         !br__broadcast_named(op, "x", x, "mask", mask, &ndim, sizes))
         return NULL;
     if (value->ndim != 0)
         return br_fail(BR_ERROR_SHAPE, op, "value %s must have no dimensions", br__shape(value));
-    return br__composed(NULL, br_where(mask, value, x));
+    return br__composed(NULL, br_where(mask, br_to(value, x->dtype), x));
 }
 
 br_tensor *br_masked_fill(br_tensor *x, br_tensor *mask, double value)

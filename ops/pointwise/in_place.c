@@ -5,6 +5,7 @@
 #include "autograd/in_place.h"
 #include "autograd/tape.h"
 #include "ops/ops_internal.h"
+#include "ops/pointwise/promotion.h"
 #include "tensor/random_internal.h"
 
 #include <string.h>
@@ -52,6 +53,22 @@ static bool accepts(const char *op, const br_tensor *a, const br_tensor *b)
     return br__compatible(op, "a", a, "b", b) && br__broadcasts_to(op, "b", b, a);
 }
 
+/* Sets a to function(a, b), whose dtype is not that of a or not that of b. */
+static br_tensor *mixed(const br_op *op, br__binary_function *function, br_tensor *a, br_tensor *b)
+{
+    BR_OP(op->name);
+    if (!br__can_store_result(op->name, a, b) || !br__broadcasts_to(op->name, "b", b, a))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    return br__overwrite(op, scope, a, function(br_clone(a), b));
+}
+
+#define IF_MIXED(name)                                                   \
+    if (br__mixed(a, b)) {                                               \
+        static const br_op op = { #name "_", br__pass_backward, false }; \
+        return mixed(&op, br_##name, a, b);                              \
+    }
+
 /* ---- Arithmetic ------------------------------------------------------------------------------ */
 
 /* Returns true if the fast path for gradient accumulation applies: shapes and dtypes are equal,
@@ -83,11 +100,13 @@ static const br_op sub_op = { "sub_", br__sub_backward, false };
 
 br_tensor *br_add_(br_tensor *a, br_tensor *b)
 {
+    IF_MIXED(add)
     return binary(&add_op, BR_POINTWISE(add), a, b);
 }
 
 br_tensor *br_sub_(br_tensor *a, br_tensor *b)
 {
+    IF_MIXED(sub)
     return binary(&sub_op, BR_POINTWISE(sub), a, b);
 }
 
@@ -99,6 +118,7 @@ static const br_op mul_op = { "mul_", br__mul_backward, false };
 br_tensor *br_mul_(br_tensor *a, br_tensor *b)
 {
     BR_OP("mul_");
+    IF_MIXED(mul)
     if (!accepts("mul_", a, b))
         return NULL;
     br_scope *scope = br_scope_begin();

@@ -5,8 +5,9 @@
  * the argument. Autograd records the function and the copy. */
 #include "autograd/in_place.h"
 #include "ops/ops_internal.h"
+#include "ops/pointwise/promotion.h"
 
-static void pass_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+void br__pass_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     (void)node;
     dx[0] = dy;
@@ -17,8 +18,7 @@ static bool recorded(const br_tensor *a, const br_tensor *b)
     return br_grad_enabled() && (br_requires_grad(a) || br_requires_grad(b));
 }
 
-/* Copies y, which was computed from a copy of a, to a, and ends the scope. */
-static br_tensor *overwrite(const br_op *op, br_scope *scope, br_tensor *a, br_tensor *y)
+br_tensor *br__overwrite(const br_op *op, br_scope *scope, br_tensor *a, br_tensor *y)
 {
     if (y && !br__same_shape(a, y))
         br_fail(BR_ERROR_SHAPE, op->name,
@@ -48,7 +48,7 @@ static br_tensor *unary(const br_op *op, br_tensor *(*function)(br_tensor *), br
         return NULL;
     if (recorded(a, NULL)) {
         br_scope *scope = br_scope_begin();
-        return overwrite(op, scope, a, function(br_clone(a)));
+        return br__overwrite(op, scope, a, function(br_clone(a)));
     }
     if (!br__before_change(op->name, "a", a, BR_INPUTS(a)))
         return NULL;
@@ -95,11 +95,11 @@ static br_tensor *unary(const br_op *op, br_tensor *(*function)(br_tensor *), br
     ROW(br_silu_, br_silu, silu)
 /* clang-format on */
 
-#define DEFINE_FUNCTION(public_name, function, name)                 \
-    br_tensor *public_name(br_tensor *a)                             \
-    {                                                                \
-        static const br_op op = { #name "_", pass_backward, false }; \
-        return unary(&op, function, BR_POINTWISE(name), a);          \
+#define DEFINE_FUNCTION(public_name, function, name)                     \
+    br_tensor *public_name(br_tensor *a)                                 \
+    {                                                                    \
+        static const br_op op = { #name "_", br__pass_backward, false }; \
+        return unary(&op, function, BR_POINTWISE(name), a);              \
     }
 FUNCTIONS(DEFINE_FUNCTION)
 
@@ -115,7 +115,7 @@ static br_tensor *gelu_tanh(br_tensor *x)
 
 br_tensor *br_gelu_(br_tensor *a, br_gelu_approximate approximate)
 {
-    static const br_op op = { "gelu_", pass_backward, false };
+    static const br_op op = { "gelu_", br__pass_backward, false };
     switch (approximate) {
     case BR_GELU_ERF:
         return unary(&op, gelu_erf, BR_POINTWISE(gelu_erf), a);
@@ -132,14 +132,19 @@ static br_tensor *binary(const br_op *op, br_tensor *(*function)(br_tensor *, br
                          br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
     BR_OP(op->name);
-    if (!br__compatible(op->name, "a", a, "b", b) || !br__broadcasts_to(op->name, "b", b, a))
+    if (br__mixed(a, b) && br__can_store_result(op->name, a, b)) {
+        br_scope *scope = br_scope_begin();
+        return br__overwrite(op, scope, a, function(br_clone(a), b));
+    }
+    if (br__failed() || !br__compatible(op->name, "a", a, "b", b) ||
+        !br__broadcasts_to(op->name, "b", b, a))
         return NULL;
     if (!br__has_kernel(op->name, "a", a, kernel) || !br__check_divisor(op->name, kernel, a, b))
         return NULL;
     br_scope *scope = br_scope_begin();
     b = apart(b, a);
     if (recorded(a, b))
-        return overwrite(op, scope, a, function(br_clone(a), b));
+        return br__overwrite(op, scope, a, function(br_clone(a), b));
     if (b && br__before_change(op->name, "a", a, BR_INPUTS(a, b)))
         br__pointwise(kernel, 3, (const br_tensor *[]){ a, a, b }, NULL);
     return br__composed(scope, a);
@@ -157,11 +162,11 @@ static br_tensor *binary(const br_op *op, br_tensor *(*function)(br_tensor *, br
     ROW(br_xlogy_, br_xlogy, xlogy)
 /* clang-format on */
 
-#define DEFINE_FUNCTION_2(public_name, function, name)               \
-    br_tensor *public_name(br_tensor *a, br_tensor *b)               \
-    {                                                                \
-        static const br_op op = { #name "_", pass_backward, false }; \
-        return binary(&op, function, BR_POINTWISE(name), a, b);      \
+#define DEFINE_FUNCTION_2(public_name, function, name)                   \
+    br_tensor *public_name(br_tensor *a, br_tensor *b)                   \
+    {                                                                    \
+        static const br_op op = { #name "_", br__pass_backward, false }; \
+        return binary(&op, function, BR_POINTWISE(name), a, b);          \
     }
 FUNCTIONS_2(DEFINE_FUNCTION_2)
 
@@ -175,27 +180,27 @@ static br_tensor *before(br_tensor *a)
 
 br_tensor *br_pow_scalar_(br_tensor *a, double s)
 {
-    static const br_op op = { "pow_scalar_", pass_backward, false };
+    static const br_op op = { "pow_scalar_", br__pass_backward, false };
     BR_OP(op.name);
     if (!br__floating(op.name, "a", a))
         return NULL;
     br_scope *scope = br_scope_begin();
-    return overwrite(&op, scope, a, br_pow_scalar(before(a), s));
+    return br__overwrite(&op, scope, a, br_pow_scalar(before(a), s));
 }
 
 br_tensor *br_clamp_(br_tensor *a, double min, double max)
 {
-    static const br_op op = { "clamp_", pass_backward, false };
+    static const br_op op = { "clamp_", br__pass_backward, false };
     BR_OP(op.name);
     if (!br__required(op.name, "a", a) || !br__has_kernel(op.name, "a", a, BR_POINTWISE(clamp)))
         return NULL;
     br_scope *scope = br_scope_begin();
-    return overwrite(&op, scope, a, br_clamp(before(a), min, max));
+    return br__overwrite(&op, scope, a, br_clamp(before(a), min, max));
 }
 
 br_tensor *br_lerp_(br_tensor *a, br_tensor *end, br_tensor *weight)
 {
-    static const br_op op = { "lerp_", pass_backward, false };
+    static const br_op op = { "lerp_", br__pass_backward, false };
     BR_OP(op.name);
     if (!br__floating(op.name, "a", a) || !br__compatible(op.name, "a", a, "end", end) ||
         !br__compatible(op.name, "a", a, "weight", weight) ||
@@ -203,14 +208,16 @@ br_tensor *br_lerp_(br_tensor *a, br_tensor *end, br_tensor *weight)
         !br__broadcasts_to(op.name, "weight", weight, a))
         return NULL;
     br_scope *scope = br_scope_begin();
-    return overwrite(&op, scope, a, br_lerp(before(a), apart(end, a), apart(weight, a)));
+    return br__overwrite(&op, scope, a, br_lerp(before(a), apart(end, a), apart(weight, a)));
 }
 
 /* Checks the operands of addcmul_ and addcdiv_. */
 static bool three(const char *op, br_tensor *a, br_tensor *tensor1, br_tensor *tensor2)
 {
-    return br__compatible(op, "a", a, "tensor1", tensor1) &&
-           br__compatible(op, "a", a, "tensor2", tensor2) &&
+    return br__same_device(op, "a", a, "tensor1", tensor1) &&
+           br__same_device(op, "a", a, "tensor2", tensor2) &&
+           (a->dtype == tensor1->dtype || br__can_store_result(op, a, tensor1)) &&
+           (a->dtype == tensor2->dtype || br__can_store_result(op, a, tensor2)) &&
            br__has_kernel(op, "a", a, BR_POINTWISE(mul)) &&
            br__broadcasts_to(op, "tensor1", tensor1, a) &&
            br__broadcasts_to(op, "tensor2", tensor2, a);
@@ -218,22 +225,22 @@ static bool three(const char *op, br_tensor *a, br_tensor *tensor1, br_tensor *t
 
 br_tensor *br_addcmul_(br_tensor *a, br_tensor *tensor1, br_tensor *tensor2, double value)
 {
-    static const br_op op = { "addcmul_", pass_backward, false };
+    static const br_op op = { "addcmul_", br__pass_backward, false };
     BR_OP(op.name);
     if (!three(op.name, a, tensor1, tensor2))
         return NULL;
     br_scope *scope = br_scope_begin();
     tensor1 = apart(tensor1, a);
-    return overwrite(&op, scope, a, br_addcmul(before(a), tensor1, apart(tensor2, a), value));
+    return br__overwrite(&op, scope, a, br_addcmul(before(a), tensor1, apart(tensor2, a), value));
 }
 
 br_tensor *br_addcdiv_(br_tensor *a, br_tensor *tensor1, br_tensor *tensor2, double value)
 {
-    static const br_op op = { "addcdiv_", pass_backward, false };
+    static const br_op op = { "addcdiv_", br__pass_backward, false };
     BR_OP(op.name);
     if (!br__floating(op.name, "a", a) || !three(op.name, a, tensor1, tensor2))
         return NULL;
     br_scope *scope = br_scope_begin();
     tensor1 = apart(tensor1, a);
-    return overwrite(&op, scope, a, br_addcdiv(before(a), tensor1, apart(tensor2, a), value));
+    return br__overwrite(&op, scope, a, br_addcdiv(before(a), tensor1, apart(tensor2, a), value));
 }

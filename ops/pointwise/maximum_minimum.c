@@ -1,5 +1,6 @@
 /* ops/pointwise/maximum_minimum.c - maximum, minimum and lerp. */
 #include "ops/ops_internal.h"
+#include "ops/pointwise/promotion.h"
 
 /* ---- maximum and minimum --------------------------------------------------------------------- */
 
@@ -45,12 +46,14 @@ static const br_op minimum_op = { "minimum", minimum_backward, false };
 
 br_tensor *br_maximum(br_tensor *a, br_tensor *b)
 {
-    return one_of(&maximum_op, BR_POINTWISE(maximum), a, b);
+    return br__mixed(a, b) ? br__promoted("maximum", br_maximum, a, b)
+                           : one_of(&maximum_op, BR_POINTWISE(maximum), a, b);
 }
 
 br_tensor *br_minimum(br_tensor *a, br_tensor *b)
 {
-    return one_of(&minimum_op, BR_POINTWISE(minimum), a, b);
+    return br__mixed(a, b) ? br__promoted("minimum", br_minimum, a, b)
+                           : one_of(&minimum_op, BR_POINTWISE(minimum), a, b);
 }
 
 /* ---- lerp ------------------------------------------------------------------------------------ */

@@ -3,6 +3,7 @@
  * its own are in activation.c. */
 #include "ops/all_elements.h"
 #include "ops/ops_internal.h"
+#include "ops/pointwise/promotion.h"
 
 #include <math.h>
 
@@ -190,6 +191,8 @@ static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
     br_tensor *public_name(br_tensor *a, br_tensor *b)                                             \
     {                                                                                              \
         static const br__function_2 f = { { #name, name##_backward, false }, BR_POINTWISE(name) }; \
+        if (br__mixed(a, b))                                                                       \
+            return br__promoted(#name, public_name, a, b);                                         \
         return br__apply_function_2(&f, a, b);                                                     \
     }
 FUNCTIONS_2(DEFINE_FUNCTION_2)
@@ -204,6 +207,10 @@ br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode)
     int64_t sizes[BR_MAX_DIMS];
     if (mode < BR_ROUNDING_NONE || mode > BR_ROUNDING_FLOOR)
         return br_fail(BR_ERROR_ARGUMENT, op, "mode is %d, must be a br_rounding_mode", (int)mode);
+    if (br__mixed(a, b)) {
+        const br_dtype dtype = br_result_type(BR_INPUTS(a, b));
+        return br__composed(NULL, br_div_mode(br_to(a, dtype), br_to(b, dtype), mode));
+    }
     if (!br__compatible(op, "a", a, "b", b) ||
         (mode != BR_ROUNDING_NONE && !br__has_kernel(op, "a", a, kernels[mode])) ||
         !br__broadcast_named(op, "a", a, "b", b, &ndim, sizes))
@@ -289,8 +296,9 @@ br_tensor *br_threshold(br_tensor *x, double threshold, double value)
     return br__composed(scope, br_masked_fill(x, br_le_scalar(x, threshold), value));
 }
 
-/* Returns true if the tensors have the same dtype and broadcast; fails otherwise. b and c may be
- * NULL. */
+/* Returns true if the tensors are on one device and broadcast; fails otherwise. b and c may be
+ * NULL.
+ */
 static bool three(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
                   const br_tensor *b, const char *c_name, const br_tensor *c)
 {
@@ -300,10 +308,10 @@ static bool three(const char *op, const char *a_name, const br_tensor *a, const 
     if (!br__required(op, a_name, a))
         return false;
     both = br__window(a);
-    if (b && (!br__compatible(op, a_name, a, b_name, b) ||
+    if (b && (!br__same_device(op, a_name, a, b_name, b) ||
               !br__broadcast_named(op, a_name, a, b_name, b, &both.ndim, both.sizes)))
         return false;
-    return !c || (br__compatible(op, a_name, a, c_name, c) &&
+    return !c || (br__same_device(op, a_name, a, c_name, c) &&
                   br__broadcast_named(op, "the broadcast input", &both, c_name, c, &ndim, sizes));
 }
 

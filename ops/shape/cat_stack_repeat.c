@@ -1,23 +1,43 @@
 /* ops/shape/cat_stack_repeat.c - cat, stack, repeat. */
+#include "ops/ops_internal.h"
 #include "ops/shape/view_internal.h"
+
 #include "tensor/min_max.h"
+#include <brasa/ops/promotion.h>
 
 #include <inttypes.h>
 #include <string.h>
 
 /* ---- cat and stack --------------------------------------------------------------------------- */
 
-/* Checks that tensor i has the dtype and the sizes of tensor `first`, except in dimension
+typedef br_tensor *joining_function(int n, br_tensor *const *tensors, int64_t dim);
+
+/* Joins tensors of different dtypes, converted to one dtype. */
+static br_tensor *promoted(joining_function *join, int n, br_tensor *const *tensors, int64_t dim)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor **converted = br_calloc((size_t)n, sizeof *converted);
+    const br_dtype dtype = br_result_type(n, tensors);
+    for (int i = 0; converted && i < n; i++)
+        converted[i] = br_to(tensors[i], dtype);
+    br_tensor *y = br_failed() ? NULL : join(n, converted, dim);
+    br_free(converted);
+    return br__composed(scope, y);
+}
+
+static bool are_mixed(int n, br_tensor *const *tensors)
+{
+    bool same = true;
+    for (int i = 1; i < n; i++)
+        same &= tensors[i]->dtype == tensors[0]->dtype;
+    return !same;
+}
+
+/* Checks that tensor i has the device and the sizes of tensor `first`, except in dimension
  * `free_dim`. */
 static bool fits(const char *op, br_tensor *const *tensors, int first, int i, int64_t free_dim)
 {
     const br_tensor *a = tensors[first], *t = tensors[i];
-    if (t->dtype != a->dtype) {
-        br_fail(BR_ERROR_DTYPE, op, "tensor %d %s is %s, tensor %d %s is %s: dtypes must be equal",
-                i, br__shape(t), br_dtype_name(t->dtype), first, br__shape(a),
-                br_dtype_name(a->dtype));
-        return false;
-    }
     if (br__backend_of(t) != br__backend_of(a)) {
         char name[32], first_name[32];
         snprintf(name, sizeof name, "tensor %d", i);
@@ -98,7 +118,7 @@ static bool cat_sizes(int n, br_tensor *const *tensors, int first, int64_t dim, 
     sizes[dim] = 0;
     for (int i = 0; i < n; i++) {
         const br_tensor *t = tensors[i];
-        if (adds_nothing(t->ndim, t->sizes) && t->dtype == tensors[first]->dtype)
+        if (adds_nothing(t->ndim, t->sizes))
             continue;
         if (!fits("cat", tensors, first, i, dim))
             return false;
@@ -115,6 +135,8 @@ br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim)
     BR_OP("cat");
     if (!check_list("cat", n, tensors))
         return NULL;
+    if (are_mixed(n, tensors))
+        return promoted(br_cat, n, tensors, dim);
     int first = first_of(n, tensors);
     int64_t sizes[BR_MAX_DIMS], start = 0;
     if (adds_nothing(tensors[first]->ndim, tensors[first]->sizes))
@@ -168,6 +190,8 @@ br_tensor *br_stack(int n, br_tensor *const *tensors, int64_t dim)
     BR_OP("stack");
     if (!check_list("stack", n, tensors))
         return NULL;
+    if (are_mixed(n, tensors))
+        return promoted(br_stack, n, tensors, dim);
     int ndim = tensors[0]->ndim + 1;
     if (dim < -ndim || dim >= ndim)
         return br_fail(BR_ERROR_INDEX, "stack",

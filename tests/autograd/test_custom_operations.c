@@ -172,19 +172,27 @@ Test(custom_operations, create_graph_through_a_first_order_only_operation_is_an_
 
 static void narrow_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    (void)node;
-    dx[0] = br_to(dy, BR_F32);
+    dx[0] = br_to(dy, *(const br_dtype *)br_params(node));
 }
 
-Test(custom_operations, a_gradient_of_another_dtype_is_an_error)
+/* Gradients of another floating-point dtype are converted, as in PyTorch. */
+Test(custom_operations, a_gradient_of_another_dtype)
 {
     static const br_op op = { "narrow", narrow_backward, false };
+    static const br_dtype dtypes[] = { BR_F32, BR_I64 };
     br_scope *scope = br_scope_begin();
-    br_tensor *x = leaf(2, (double[]){ 1, 2 }), *y = br_zeros(BR_SHAPE(2), BR_F64);
-    br_record(&op, y, BR_INPUTS(x), NULL, 0);
-    br_tensor *loss = br_sum(y);
-    check_fails(br_backward(loss),
-                "narrow: the gradient with respect to input 0 is f32, but the input is f64");
+    br_tensor *x = leaf(2, (double[]){ 1, 2 });
+    for (int i = 0; i < 2; i++) {
+        br_tensor *y = br_zeros(BR_SHAPE(2), BR_F64);
+        br_record(&op, y, BR_INPUTS(x), &dtypes[i], sizeof *dtypes);
+        br_tensor *loss = br_sum(y);
+        if (dtypes[i] == BR_F32)
+            cr_assert(br_backward(loss) && br_dtype_of(br_grad_of(x)) == BR_F64);
+        else
+            check_fails(
+                br_backward(loss),
+                "narrow: the gradient with respect to input 0 is i64, but the input is f64");
+    }
     br_scope_end(scope);
 }
 

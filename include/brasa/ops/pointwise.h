@@ -9,10 +9,11 @@
 extern "C" {
 #endif
 
-/* ---- Arithmetic (ops/pointwise/arithmetic.c): f32, f64, i64 ---------------------------------- */
+/* ---- Arithmetic (ops/pointwise/arithmetic.c) ---------------------------------------------------
+ */
 
-/* Scalars are converted to the tensor's dtype first; for i64 they must be integers, for bool 0 or
- * 1. Integer arithmetic wraps around. A scalar is a double, to which C rounds integers larger than
+/* A scalar has no dtype: see br_result_type_scalar(). Integer arithmetic wraps around; sums of
+ * bools are "or", products "and". A scalar is a double, to which C rounds integers larger than
  * 2^53: pass them as an i64 tensor without dimensions (br_from_i64()) to the functions of two
  * tensors. The operators of brasa.hpp do so. */
 
@@ -20,7 +21,7 @@ BR_API br_tensor *br_add(br_tensor *a, br_tensor *b); /* a + b */
 BR_API br_tensor *br_sub(br_tensor *a, br_tensor *b); /* a - b */
 BR_API br_tensor *br_mul(br_tensor *a, br_tensor *b); /* a * b */
 BR_API br_tensor *br_div(br_tensor *a, br_tensor *b); /* a / b; f32 for integers */
-BR_API br_tensor *br_pow(br_tensor *a, br_tensor *b); /* a ^ b; f32, f64 */
+BR_API br_tensor *br_pow(br_tensor *a, br_tensor *b); /* a ^ b */
 BR_API br_tensor *br_neg(br_tensor *x);               /* -x */
 BR_API br_tensor *br_add_scalar(br_tensor *a, double s);
 BR_API br_tensor *br_sub_scalar(br_tensor *a, double s);
@@ -30,7 +31,7 @@ BR_API br_tensor *br_div_scalar(br_tensor *a, double s);  /* f32 for integers */
 BR_API br_tensor *br_rdiv_scalar(br_tensor *a, double s); /* s / a; f32 for integers */
 BR_API br_tensor *br_pow_scalar(br_tensor *a, double s);
 
-/* ---- Unary functions (ops/pointwise/unary_binary.c, activation.c): f32, f64 ------------------ */
+/* ---- Unary functions (ops/pointwise/unary_binary.c, activation.c) ---------------------------- */
 
 BR_API br_tensor *br_exp(br_tensor *x);
 BR_API br_tensor *br_log(br_tensor *x);
@@ -186,7 +187,7 @@ BR_API br_tensor *br_isclose(br_tensor *a, br_tensor *b, double rtol, double ato
 BR_API br_tensor *br_where(br_tensor *condition, br_tensor *a, br_tensor *b);
 /* Returns x with `value` where the bool tensor `mask` is true; the two broadcast. */
 BR_API br_tensor *br_masked_fill(br_tensor *x, br_tensor *mask, double value);
-/* The same with a 0-d tensor of x's dtype as value. */
+/* The same with a 0-d tensor as value, which is converted to x's dtype. */
 BR_API br_tensor *br_masked_fill_tensor(br_tensor *x, br_tensor *mask, br_tensor *value);
 /* Converts x to another dtype; returns x itself if it has that dtype. Floating-point numbers are
  * truncated to integers; any number other than 0 converts to true. The gradient is converted to x's
@@ -201,7 +202,7 @@ BR_API br_tensor *br_to_device(br_tensor *x, br_device device);
 BR_API bool br_equal(br_tensor *a, br_tensor *b);
 BR_API bool br_allclose(br_tensor *a, br_tensor *b, double rtol, double atol);
 
-/* ---- Dropout (ops/pointwise/dropout.c): f32, f64 --------------------------------------------- */
+/* ---- Dropout (ops/pointwise/dropout.c): floating-point dtypes -------------------------------- */
 
 /* If `training`, sets each element to 0 with probability p, 0 <= p <= 1, and multiplies the others
  * by 1 / (1 - p); otherwise returns x itself. An element is left out even if it is infinite or NaN,

@@ -15,7 +15,6 @@ Test(index, cat)
     check_fails(
         br_cat(BR_INPUTS(a, b), 0),
         "cat: tensor 1 is [2, 1], tensor 0 is [2, 2]: sizes must be equal except in dimension 0");
-    check_fails(br_cat(BR_INPUTS(a, br_to(a, BR_F64)), 0), "tensor 1 [2, 2] is f64");
     check_fails(br_cat(BR_INPUTS(a, NULL), 0), "tensor 1 is NULL");
     check_fails(br_cat(0, NULL, 0), "cat: got 0 tensors, must be at least one");
     check_fails(br_cat(2, NULL, 0), "cat: tensors is NULL, but n is 2");
@@ -74,7 +73,7 @@ Test(index, cat_of_empty_vectors)
     br_tensor *table = br_zeros(BR_SHAPE(0, 3), BR_F32);
     check_fails(br_cat(BR_INPUTS(e, a, table), 0), "cat: tensor 2 is [0, 3], tensor 1 is [2, 2]");
     check_fails(br_cat(BR_INPUTS(e, a), 2), "dim");
-    check_fails(br_cat(BR_INPUTS(br_zeros(BR_SHAPE(0), BR_I64), a), 0), "tensor 0 [0] is i64");
+    check_equals(br_cat(BR_INPUTS(br_zeros(BR_SHAPE(0), BR_I64), a), 0), 0, 1, 2, 3);
     check_fails(br_stack(BR_INPUTS(e, a), 0), "stack: tensor 1 is [2, 2], tensor 0 is [0]");
     br_scope_end(scope);
 }

@@ -97,8 +97,8 @@ Test(compare, logic)
     br_tensor *x = br_from_f32(BR_SHAPE(3), (float[]){ 0, -2, NAN });
     check_equals(br_logical_not(x), 1, 0, 0);
     check_equals(br_logical_xor(x, br_flip(x, BR_DIMS(0))), 1, 0, 1);
-    check_fails(br_logical_and(iota(BR_SHAPE(2), BR_I64), iota(BR_SHAPE(2), BR_F32)),
-                "logical_and: a [2] is i64 and b [2] is f32");
+    check_equals(br_logical_and(iota(BR_SHAPE(2), BR_I64), br_full(BR_SHAPE(2), 0.5, BR_F32)), 0,
+                 1);
     br_scope_end(scope);
 }
 
@@ -189,10 +189,7 @@ Test(compare, errors)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = iota(BR_SHAPE(2, 3), BR_F32), *mask = br_zeros(BR_SHAPE(2), BR_BOOL);
-    check_fails(br_lt(x, iota(BR_SHAPE(3), BR_F64)), "lt: a [2, 3] is f32 and b [3] is f64");
     check_fails(br_eq(x, iota(BR_SHAPE(2), BR_F32)), "eq: a [2, 3] and b [2] do not broadcast");
-    check_fails(br_gt_scalar(iota(BR_SHAPE(2), BR_I64), 0.5),
-                "gt_scalar: 0.5 cannot be represented as i64");
     check_fails(br_where(x, x, x), "where: condition [2, 3] is f32, must be bool");
     check_fails(br_where(mask, x, x), "where: condition [2] does not broadcast with [2, 3]");
     check_fails(br_where(mask, x, iota(BR_SHAPE(2), BR_F32)), "where: a [2, 3] and b [2]");
