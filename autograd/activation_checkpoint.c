@@ -142,8 +142,8 @@ static void restore_rng_state(const br_rng_state *state)
     br__thread.error = error;
 }
 
-/* Runs the function again and fills the frame. Recording is on, taps are off, and unless
- * `uses_new_rng` is set, the random numbers are those of the first run. */
+/* Runs the function again and fills the frame. Recording is on, taps are off, mixed precision is
+ * that of the first run, and so are the random numbers unless `uses_new_rng` is set. */
 static bool run_again(br_frame *frame)
 {
     BR_OP("activation_checkpoint");
@@ -157,7 +157,9 @@ static bool run_again(br_frame *frame)
     br_get_rng_state(&rng);
     if (!frame->uses_new_rng)
         br_set_rng_state(&frame->rng);
+    br_autocast *cast = br_autocast_begin(frame->autocast);
     call(frame);
+    br_autocast_end(cast);
     if (!frame->uses_new_rng)
         restore_rng_state(&rng);
     br__tape.recomputing = recomputing;
@@ -274,6 +276,7 @@ static br_frame *new_frame(br_function fn, void *context, int n, br_tensor *cons
     frame->context = context;
     frame->destroy = o->destroy;
     frame->uses_new_rng = !o->preserve_rng_state;
+    frame->autocast = br_autocast_dtype();
     br_get_rng_state(&frame->rng);
     if (copy_context(frame, context, o->context_size) && join_parent(frame) &&
         keep_inputs(frame, n, inputs))

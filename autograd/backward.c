@@ -351,12 +351,15 @@ bool br__walk(br_walk *w, int n, br_tensor *const *tensors, br_tensor *const *gr
     w->outer = br__tape.walk;
     br__tape.walk = w;
     br__thread.no_grad = !w->create_graph;
+    struct br_autocast *const autocast = br__thread.autocast;
+    br__thread.autocast = NULL; /* gradients have the dtypes of the forward pass */
     for (int i = 0; i < n && !br__failed(); i++)
         start(w, tensors[i], gradients ? gradients[i] : NULL);
     bool ok = run(w);
     if (w->callbacks)
         run_callbacks(w);
     br__tape.walk = w->outer;
+    br__thread.autocast = autocast;
     br_scope_end(scope);
     return ok && !br__failed();
 }

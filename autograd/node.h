@@ -126,7 +126,8 @@ struct br_frame {
     void *copy; /* copy of the context, or NULL */
     void (*destroy)(void *context);
     bool uses_new_rng;
-    br_rng_state rng; /* state before the function ran */
+    br_rng_state rng;  /* state before the function ran */
+    br_dtype autocast; /* of the region of mixed precision in which it ran */
     int n_inputs;
     br_saved_value *inputs;
 

@@ -38,6 +38,7 @@ typedef struct br_cross_entropy_tensors {
  * input, the weight and the bias have any strides. */
 typedef struct br_linear_cross_entropy_tensors {
     int64_t chunk;           /* rows */
+    br_dtype rounds_to;      /* products may round f32 operands to this dtype */
     const br_tensor *input;  /* [rows, in_features] */
     const br_tensor *weight; /* [classes, in_features] */
     const br_tensor *bias;   /* [classes], or NULL */

@@ -16,6 +16,10 @@ typedef enum br_matmul_precision {
 br_matmul_precision br__matmul_precision(void);
 /* Returns the precision of products of a dtype: the setting for f32, "highest" for others. */
 br_matmul_precision br__matmul_precision_of(br_dtype dtype);
+/* In this thread, until the next call, products of f32 round their operands to bf16 if `rounds`,
+ * where a unit of the processor makes that faster; otherwise they follow the setting. Returns what
+ * was in force before. */
+bool br__round_to_bf16(bool rounds);
 /* Returns the name of the unit of the processor that computes products of a precision; "f32" if
  * they have the highest. */
 const char *br__matmul_unit(br_matmul_precision precision);

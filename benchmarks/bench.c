@@ -29,6 +29,7 @@ static const char help[] =
     "  --matmul-precision P\n"
     "                 precision of f32 matrix products: highest (default), high\n"
     "                 or medium, which rounds their operands to bf16\n"
+    "  --amp bf16     models: run the forward pass in mixed precision\n"
     "  --filter GLOB  measure only entries whose name matches\n"
     "  --list         print the names of the entries\n"
     "  --seconds S    minimum time to measure each entry for (0.2; embed and scale 1, models 3,\n"
@@ -45,7 +46,20 @@ static const char help[] =
     "                 the steps of rank 0 to DIR/trace.json\n"
     "  --profile[=N]  models, embed, ranks: profile N steps (3) and print where the time goes\n";
 
-enum { THREADS = 256, FILTER, LIST, MODEL, FILES, SECONDS, JSON, SERVE, PROFILE, PLOT, ACCUMULATE };
+enum {
+    THREADS = 256,
+    FILTER,
+    LIST,
+    MODEL,
+    FILES,
+    SECONDS,
+    JSON,
+    SERVE,
+    PROFILE,
+    PLOT,
+    ACCUMULATE,
+    AMP
+};
 
 static const struct option options[] = {
     { "threads", required_argument, NULL, THREADS },
@@ -59,6 +73,7 @@ static const struct option options[] = {
     { "plot", required_argument, NULL, PLOT },
     { "accumulate", required_argument, NULL, ACCUMULATE },
     { "profile", optional_argument, NULL, PROFILE },
+    { "amp", required_argument, NULL, AMP },
     { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
     { 0 },
@@ -78,7 +93,7 @@ static int take(void *of, int c)
     request *r = of;
     bench_options *o = &r->options;
     int64_t threads;
-    if (c >= THREADS && c <= ACCUMULATE)
+    if (c >= THREADS && c <= AMP)
         r->given |= BIT(c);
     switch (c) {
     case THREADS:
@@ -117,6 +132,11 @@ static int take(void *of, int c)
         return text_to_integer(optarg, 1, 1 << 20, &o->accumulate)
                    ? 0
                    : cli_usage("bench", "--accumulate is '%s', must be 1 .. 1048576", optarg);
+    case AMP:
+        o->amp = true;
+        return strcmp(optarg, "bf16") == 0
+                   ? 0
+                   : cli_usage("bench", "--amp is '%s', must be bf16", optarg);
     case PLOT:
         o->plot = optarg;
         return 0;
@@ -131,7 +151,7 @@ static const struct part {
     unsigned takes; /* set of the options that not every part takes */
 } parts[] = {
     { "kernels", bench_kernels, 0 },
-    { "models", bench_models, BIT(SERVE) | BIT(PROFILE) },
+    { "models", bench_models, BIT(SERVE) | BIT(PROFILE) | BIT(AMP) },
     { "products", bench_products, BIT(SERVE) },
     { "embed", bench_embed, BIT(MODEL) | BIT(FILES) | BIT(SERVE) | BIT(PROFILE) },
     { "small", bench_small, BIT(SERVE) },
@@ -143,11 +163,10 @@ static const struct part {
 /* Refuses an option that the part would ignore. Returns CLI_CONTINUE or the exit status. */
 static int check_options(const struct part *part, unsigned given)
 {
-    const unsigned special =
-        BIT(MODEL) | BIT(FILES) | BIT(SERVE) | BIT(PROFILE) | BIT(PLOT) | BIT(ACCUMULATE);
+    const unsigned special = BIT(MODEL) | BIT(FILES) | BIT(SERVE) | BIT(PROFILE) | BIT(PLOT) |
+                             BIT(ACCUMULATE) | BIT(AMP);
     for (const struct option *o = options; o->name; o++)
-        if (o->val >= THREADS && o->val <= ACCUMULATE &&
-            (given & special & ~part->takes & BIT(o->val)))
+        if (o->val >= THREADS && o->val <= AMP && (given & special & ~part->takes & BIT(o->val)))
             return cli_usage("bench", "%s does not take --%s", part->name, o->name);
     return CLI_CONTINUE;
 }

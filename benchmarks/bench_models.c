@@ -265,6 +265,7 @@ const bench_model *bench_find_model(const char *name)
 
 typedef struct measured {
     const bench_model *model;
+    bool amp; /* mixed precision, bf16 */
     workload w;
     int64_t held; /* minimum bytes that a step must hold */
 } measured;
@@ -280,13 +281,21 @@ static int64_t parameter_bytes(br_module *module)
     return bytes;
 }
 
+static br_tensor *loss_of(measured *m)
+{
+    br_autocast *cast = br_autocast_begin(m->amp ? BR_BF16 : BR_F32);
+    br_tensor *loss = m->model->loss(m->w.module, m->w.batch);
+    br_autocast_end(cast);
+    return loss;
+}
+
 static void train_step(void *context)
 {
     measured *m = context;
     br_scope *scope = br_scope_begin();
     br_zero_grad(m->w.module);
     br_scope *forward = br_scope_begin(); /* after it, only the graph holds the model's outputs */
-    br_tensor *loss = br_scope_return(forward, m->model->loss(m->w.module, m->w.batch));
+    br_tensor *loss = br_scope_return(forward, loss_of(m));
     br_scope_end(forward);
     /* Parameters, the optimizer's state and what backward needs are live now; gradients will be. */
     m->held = br_live_bytes() + parameter_bytes(m->w.module);
@@ -301,7 +310,7 @@ static void forward_step(void *context)
 {
     measured *m = context;
     br_scope *scope = br_no_grad_begin();
-    br_tensor *loss = m->model->loss(m->w.module, m->w.batch);
+    br_tensor *loss = loss_of(m);
     m->held = br_live_bytes(); /* parameters, and what the model returned */
     m->w.loss = br_item(loss);
     br_scope_end(scope);
@@ -370,10 +379,10 @@ static void print_model(const bench_options *o, const measured *m, const phase_e
         return;
     }
     json_t *row =
-        json_pack("{ss ss si ss sf sf sf sf sf}", "name", m->model->name, "phase", phase->name,
+        json_pack("{ss ss si ss ss sf sf sf sf sf}", "name", m->model->name, "phase", phase->name,
                   "threads", o->threads, "matmul_precision", br_get_float32_matmul_precision(),
-                  "median_ms", t.median * 1e3, "min_ms", t.min * 1e3, "peak_mib", peak_mib(),
-                  "held_mib", held_mib(m), "loss", m->w.loss);
+                  "amp", m->amp ? "bf16" : "off", "median_ms", t.median * 1e3, "min_ms",
+                  t.min * 1e3, "peak_mib", peak_mib(), "held_mib", held_mib(m), "loss", m->w.loss);
     json_dumpf(row, stdout, JSON_REAL_PRECISION(9));
     json_decref(row);
     putchar('\n');
@@ -393,7 +402,7 @@ static void profile(const bench_options *o, measured *m, const phase_entry *phas
 
 static int run_entry(const bench_options *o, const bench_model *model, const phase_entry *phase)
 {
-    measured m = { .model = model };
+    measured m = { .model = model, .amp = o->amp };
     br_scope *scope = br_scope_begin();
     begin(&m, phase);
     if (o->serve) {

@@ -32,6 +32,8 @@ static const char help_options[] =
     "      --matmul-precision P\n"
     "                       precision of f32 matrix products: highest (default), high\n"
     "                       or medium, which rounds their operands to bf16\n"
+    "      --amp P          mixed precision of the forward pass: off (default) or bf16,\n"
+    "                       in which products, convolutions and attention compute\n"
     "      --lr X           learning rate\n"
     "      --set KEY=VALUE  change a setting; may be repeated\n"
     "      --out DIR        directory of the results (default: out/RECIPE):\n"
@@ -101,7 +103,8 @@ enum {
     RESUME,
     OVERWRITE,
     DATA,
-    PROFILE
+    PROFILE,
+    AMP
 };
 static const struct option options[] = {
     { "preset", required_argument, NULL, PRESET },
@@ -116,6 +119,7 @@ static const struct option options[] = {
     { "overwrite", no_argument, NULL, OVERWRITE },
     { "data", required_argument, NULL, DATA },
     { "profile", optional_argument, NULL, PROFILE },
+    { "amp", required_argument, NULL, AMP },
     { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
     { 0 },
@@ -145,6 +149,9 @@ static int parse_option(train_request *request, int option, const char *value)
         return 0;
     case CLI_MATMUL_PRECISION:
         assign(request, "matmul_precision", value);
+        return 0;
+    case AMP:
+        assign(request, "amp", value);
         return 0;
     case LR:
         assign(request, "lr", value);

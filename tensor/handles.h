@@ -16,6 +16,7 @@
 #define BR_HANDLES(X)                                                        \
     X(br_tensor, tensor, "a tensor")                                         \
     X(br_scope, scope, "a scope")                                            \
+    X(struct br_autocast, autocast, "a region of mixed precision")           \
     X(struct br_module, module, "a module")                                  \
     X(struct br_named_list, list, "a list")                                  \
     X(struct br_optim, optim, "an optimizer")                                \

@@ -3,6 +3,7 @@
  * A thread's tensors are on one stack in the order of their creation, except those moved by
  * br_scope_return(). A scope is the part from its mark to the next scope's mark, so opening,
  * closing and returning need no allocation. */
+#include "tensor/autocast.h"
 #include "tensor/tensor_internal.h"
 
 _Thread_local br_thread br__thread;
@@ -89,6 +90,8 @@ static inline void close_innermost(void)
 {
     br_thread *th = &br__thread;
     br_scope *scope = th->scope;
+    if (__builtin_expect(th->autocast != NULL, 0))
+        br__autocast_leave(scope);
     th->scope = scope->outer;
     th->no_grad = !scope->prev_grad_mode;
     br__event_cleanup(&scope->event);

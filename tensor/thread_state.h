@@ -23,13 +23,15 @@ typedef struct br_thread {
     br_tensor **stack;
     size_t top, capacity;
     bool no_grad;
-    bool in_callback; /* the error callback is running */
+    bool in_callback;    /* the error callback is running */
+    bool rounds_to_bf16; /* see br__round_to_bf16() */
     br_error error;
     const char *gradient_of; /* the operation whose gradient function runs, for errors; or NULL */
     const struct br_event_functions *events; /* the profiler's while a profile runs, else NULL */
     struct br_thread_cold *cold_data;        /* see br__thread_cold(); NULL until first needed */
     struct br_generator *generator;
     const struct br_backend *backend; /* of the default device; NULL: the CPU */
+    struct br_autocast *autocast;     /* innermost region of mixed precision, or NULL */
 } br_thread;
 
 extern _Thread_local br_thread br__thread;

@@ -91,9 +91,10 @@ bool ranks_agree(const ranks *r, const char *what, uint64_t value)
     return !br_failed();
 }
 
-bool ranks_round_alike(const ranks *r)
+bool ranks_round_alike(const ranks *r, bool amp)
 {
-    const char *cpu = br_get_cpu_capability(), *unit = br__matmul_unit(br__matmul_precision());
+    const br_matmul_precision precision = amp ? BR_MATMUL_MEDIUM : br__matmul_precision();
+    const char *cpu = br_get_cpu_capability(), *unit = br__matmul_unit(precision);
     return ranks_agree(r, "another instruction set", XXH3_64bits(cpu, strlen(cpu))) &&
            ranks_agree(r, "another unit for bf16", XXH3_64bits(unit, strlen(unit)));
 }

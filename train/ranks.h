@@ -34,7 +34,7 @@ const char *ranks_dead(void);
 bool ranks_agree(const ranks *r, const char *what, uint64_t value);
 /* Fails on every rank if the ranks' kernels, or their units for products in bf16, differ and so
  * round differently. */
-bool ranks_round_alike(const ranks *r);
+bool ranks_round_alike(const ranks *r, bool amp);
 /* Stores the n values of each rank in all[rank * n ..]. */
 bool ranks_gather(const ranks *r, int64_t n, const double *mine, double *all);
 /* Replaces the n values of every rank by rank 0's. */

@@ -7,10 +7,14 @@
 #include <brasa/brasa.h>
 #include <signal.h>
 
+/* Choices of the setting `amp`. */
+enum { AMP_OFF, AMP_BF16 };
+
 /* Options that all recipes have; each recipe sets its own defaults. */
 typedef struct train_options {
     int64_t steps, seed, checkpoint_every;
     setting_choice matmul_precision; /* of br_set_float32_matmul_precision() */
+    setting_choice amp;              /* of the forward pass: AMP_OFF, AMP_BF16 */
     schedule schedule;
     int64_t accumulate; /* batches per step, whose gradients are averaged; 0: one per rank */
     int64_t zero_stage; /* what is divided among the ranks: ZERO_NOTHING, ... (train/ranks.h) */

@@ -16,6 +16,8 @@ static void seed_batch(const trainer *t, int64_t batch)
         br_manual_seed(XXH3_64bits_withSeed(&batch, sizeof batch, (uint64_t)t->options.seed));
 }
 
+static const br_dtype amp_dtypes[] = { [AMP_OFF] = BR_F32, [AMP_BF16] = BR_BF16 };
+
 /* Runs a batch, whose loss is one term of the step's mean. Adds its gradients to the parameters'
  * gradients, and to those of the other ranks. Stores its losses in `values`. */
 static bool add_batch(trainer *t, int64_t batch, double *values)
@@ -26,7 +28,9 @@ static bool add_batch(trainer *t, int64_t batch, double *values)
     br_scope *forward =
         br_scope_begin(); /* after its end, only the graph keeps the activations alive */
     br_tensor *addends[LOG_MAX_VALUES] = { 0 };
+    br_autocast *cast = br_autocast_begin(amp_dtypes[t->options.amp.index]);
     br_tensor *loss = br_scope_return(forward, t->recipe->loss(t->self, batch, addends));
+    br_autocast_end(cast);
     values[0] = br_item(loss);
     for (int i = 1; i < t->log.n_losses; i++)
         values[i] = br_item(addends[i - 1]);

@@ -20,6 +20,8 @@
 
 static const char *const matmul_precisions[] = { "highest", "high", "medium", NULL };
 
+static const char *const amps[] = { "off", "bf16", NULL };
+
 /* Returns the precision of the process, which the environment may set. */
 static setting_choice current_matmul_precision(void)
 {
@@ -33,12 +35,16 @@ static void add_settings(trainer *t)
 {
     train_options *o = &t->options;
     o->matmul_precision = current_matmul_precision();
+    o->amp.names = amps;
     settings_add(&t->settings, (setting){ "steps", SETTING_INTEGER, &o->steps, 0, 1e9, true,
                                           "total number of steps" });
     settings_add(&t->settings, (setting){ "seed", SETTING_INTEGER, &o->seed, 0, 0x1p53, false,
                                           "seed of the initial weights and the data" });
     settings_add(&t->settings, (setting){ "matmul_precision", SETTING_CHOICE, &o->matmul_precision,
                                           0, 0, false, "highest, high or medium" });
+    settings_add(&t->settings,
+                 (setting){ "amp", SETTING_CHOICE, &o->amp, 0, 0, false,
+                            "off, or bf16: mixed precision in the forward pass of a step" });
     schedule_add_settings(&o->schedule, &t->settings, t->recipe->evaluate != NULL);
     if (o->accumulate == 0)
         o->accumulate = t->ranks.size;
@@ -252,7 +258,7 @@ static bool connect(trainer *t)
     json_decref(json);
     bool ok = text && ranks_agree(&t->ranks, "other settings", XXH3_64bits(text, strlen(text))) &&
               ranks_agree(&t->ranks, "other data", strtoull(t->data_hash, NULL, 16)) &&
-              ranks_round_alike(&t->ranks) &&
+              ranks_round_alike(&t->ranks, t->options.amp.index != AMP_OFF) &&
               ranks_agree(&t->ranks, "another number of steps done", (uint64_t)t->step) &&
               ranks_begin(&t->ranks, t->model, t->optim, t->options.zero_stage);
     free(text);

@@ -2,8 +2,9 @@
  *
  * An entry that has no kernels for storage dtypes runs in the dtype in which operations compute, on
  * widened copies of its operands; its results are rounded once. The first operand decides: if its
- * dtype is no storage dtype, none is. Entries with kernels of their own, such as pointwise work,
- * copies and reductions, are not listed here. */
+ * dtype is no storage dtype, none is. Products of widened bf16 operands use the processor's unit
+ * for bf16, since rounding does not change them. Entries with kernels of their own, such as
+ * pointwise work, copies and reductions, are not listed here. */
 #include "backends/cpu/stored.h"
 #include "backends/cpu/attention/attention_internal.h"
 #include "backends/cpu/conv/conv_internal.h"
@@ -13,6 +14,7 @@
 #include "backends/cpu/recurrent/recurrent_internal.h"
 #include "backends/cpu/reduce/reduce_internal.h"
 #include "backends/cpu/shape/copy.h"
+#include "backends/matmul_precision.h"
 #include "tensor/tensor_internal.h"
 
 typedef enum role { READ, WRITTEN, READ_AND_WRITTEN } role;
@@ -76,20 +78,22 @@ static void narrow_results(int n, const operand *operands)
 
 /* Defines br__stored_name() with its parameters. `first` is the operand that decides, `call` the
  * call of the CPU's function, and the rest lists the operands. */
-#define ENTRY_WITH(prepare, name, parameters, first, call, ...)         \
-    bool br__stored_##name parameters                                   \
-    {                                                                   \
-        if (!br__is_stored((first)->dtype))                             \
-            return call;                                                \
-        prepare;                                                        \
-        br_scope *scope = br_scope_begin();                             \
-        operand operands[] = { __VA_ARGS__ };                           \
-        const int n = sizeof operands / sizeof *operands;               \
-        const bool ok = scope && widen_all(#name, n, operands) && call; \
-        if (ok)                                                         \
-            narrow_results(n, operands);                                \
-        br_scope_end(scope);                                            \
-        return ok;                                                      \
+#define ENTRY_WITH(prepare, name, parameters, first, call, ...)           \
+    bool br__stored_##name parameters                                     \
+    {                                                                     \
+        if (!br__is_stored((first)->dtype))                               \
+            return call;                                                  \
+        prepare;                                                          \
+        br_scope *scope = br_scope_begin();                               \
+        operand operands[] = { __VA_ARGS__ };                             \
+        const int n = sizeof operands / sizeof *operands;                 \
+        const bool before = br__round_to_bf16((first)->dtype == BR_BF16); \
+        const bool ok = scope && widen_all(#name, n, operands) && call;   \
+        br__round_to_bf16(before);                                        \
+        if (ok)                                                           \
+            narrow_results(n, operands);                                  \
+        br_scope_end(scope);                                              \
+        return ok;                                                        \
     }
 #define ENTRY(name, parameters, first, call, ...) \
     ENTRY_WITH(, name, parameters, first, call, __VA_ARGS__)

@@ -426,6 +426,7 @@ BR_API bool br_set_rng_state(const br_rng_state *state);
 }
 #endif
 
+#include <brasa/tensor/autocast.h>
 #include <brasa/tensor/device.h>
 
 #endif

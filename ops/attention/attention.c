@@ -2,6 +2,7 @@
  *
  * The operation saves for its gradient: query, key, value, the mask, the output, the largest score
  * and the sum of exponentials of each query, and, with dropout, a bit for each score. */
+#include "ops/autocast.h"
 #include "ops/composed_internal.h"
 #include "ops/pointwise/dropout_internal.h"
 #include "ops/shape/view_internal.h"
@@ -376,6 +377,8 @@ br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *key, br_
                                            const br_attention_options *options)
 {
     BR_OP(OP);
+    BR_AUTOCAST(br_scaled_dot_product_attention(LOWER(query), LOWER(key), LOWER(value),
+                                                LOWER(attn_mask), options))
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
     settings s;

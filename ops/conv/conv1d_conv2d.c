@@ -1,5 +1,6 @@
 /* ops/conv/conv1d_conv2d.c - conv1d, conv2d and their transposes: options, checks, and shapes with
  * and without a batch. A 1-d convolution is a 2-d one with one row. */
+#include "ops/autocast.h"
 #include "ops/conv/convolution_internal.h"
 
 #include <inttypes.h>
@@ -187,6 +188,7 @@ static br_tensor *conv(const char *op, int dims, br_tensor *x, br_tensor *weight
                        const br_conv_options *options)
 {
     BR_OP(op);
+    BR_AUTOCAST(conv(op, dims, LOWER(x), LOWER(weight), LOWER(bias), options))
     call c;
     br_convolution g;
     if (!set_options(&c, op, dims, false, options) || !check_operands(&c, x, weight, bias) ||
@@ -257,6 +259,7 @@ static br_tensor *conv_transpose(const char *op, int dims, br_tensor *x, br_tens
                                  br_tensor *bias, const br_conv_options *options)
 {
     BR_OP(op);
+    BR_AUTOCAST(conv_transpose(op, dims, LOWER(x), LOWER(weight), LOWER(bias), options))
     call c;
     br_convolution g;
     if (!set_options(&c, op, dims, true, options) || !check_operands(&c, x, weight, bias) ||

@@ -1,5 +1,6 @@
 /* ops/loss/cross_entropy.c - cross_entropy of class indices, fused; backends/loss.h has the
  * formula. The operation saves the sums of the rows for its gradient. */
+#include "ops/autocast.h"
 #include "ops/loss/class_loss.h"
 
 enum { INPUT, TARGET, SUMS, WEIGHT }; /* saved values; only the first is an input of the node */
@@ -97,6 +98,7 @@ br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
                             const br_cross_entropy_options *options)
 {
     BR_OP("cross_entropy");
+    BR_AUTOCAST(br_cross_entropy(RAISE(input), RAISE(target), options))
     const br_cross_entropy_options *o = BR_OPTIONS_OF("cross_entropy", br_cross_entropy, options);
     br_class_loss s = { .ignore = o->ignore_index,
                         .mean = o->reduction == BR_REDUCTION_MEAN,

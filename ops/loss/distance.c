@@ -4,7 +4,9 @@
  * binary_cross_entropy, smooth_l1_loss and huber_loss are operations whose gradients are composed
  * of recorded operations; the others are themselves composed of them. Gradients of any order
  * therefore exist. */
+#include "ops/autocast.h"
 #include "ops/loss/loss_internal.h"
+#include "ops/pointwise/promotion.h"
 
 #include <math.h>
 
@@ -64,6 +66,13 @@ static br_tensor *weighted(br_tensor *x, br_tensor *factor)
 br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
 {
     BR_OP("mse_loss");
+    BR_AUTOCAST(br_mse_loss(RAISE(input), RAISE(target), reduction))
+    if (br__mixed(input, target)) {
+        br_scope *scope = br_scope_begin();
+        const br_dtype dtype = br_result_type(BR_INPUTS(input, target));
+        return br__composed(scope,
+                            br_mse_loss(br_to(input, dtype), br_to(target, dtype), reduction));
+    }
     if (!br__check_broadcastable("mse_loss", "input", input, "target", target))
         return NULL;
     warn_of_broadcast("mse_loss", input, target);
@@ -74,6 +83,13 @@ br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reducti
 br_tensor *br_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
 {
     BR_OP("l1_loss");
+    BR_AUTOCAST(br_l1_loss(RAISE(input), RAISE(target), reduction))
+    if (br__mixed(input, target)) {
+        br_scope *scope = br_scope_begin();
+        const br_dtype dtype = br_result_type(BR_INPUTS(input, target));
+        return br__composed(scope,
+                            br_l1_loss(br_to(input, dtype), br_to(target, dtype), reduction));
+    }
     if (!br__check_broadcastable("l1_loss", "input", input, "target", target))
         return NULL;
     warn_of_broadcast("l1_loss", input, target);
@@ -132,6 +148,7 @@ br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction r
 {
     const char *op = smooth_l1_op.name;
     BR_OP(op);
+    BR_AUTOCAST(br_smooth_l1_loss(RAISE(input), RAISE(target), reduction, beta))
     if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
     warn_of_broadcast(op, input, target);
@@ -147,6 +164,7 @@ br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduc
 {
     const char *op = huber_op.name;
     BR_OP(op);
+    BR_AUTOCAST(br_huber_loss(RAISE(input), RAISE(target), reduction, delta))
     if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
     warn_of_broadcast(op, input, target);
@@ -169,6 +187,8 @@ br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tensor *targ
 {
     static const char op[] = "binary_cross_entropy_with_logits";
     BR_OP(op);
+    BR_AUTOCAST(br_binary_cross_entropy_with_logits(RAISE(input), RAISE(target), RAISE(weight),
+                                                    reduction, RAISE(pos_weight)))
     if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
     if (!br__same_shape(input, target))
@@ -237,6 +257,7 @@ br_tensor *br_binary_cross_entropy(br_tensor *input, br_tensor *target, br_tenso
 {
     static const char op[] = "binary_cross_entropy";
     BR_OP(op);
+    BR_AUTOCAST(br_binary_cross_entropy(RAISE(input), RAISE(target), RAISE(weight), reduction))
     if (!br__check_broadcastable(op, "input", input, "target", target) ||
         (weight && !br__check_broadcastable(op, "input", input, "weight", weight)))
         return NULL;
@@ -254,6 +275,7 @@ br_tensor *br_binary_cross_entropy(br_tensor *input, br_tensor *target, br_tenso
 br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction, bool log_target)
 {
     BR_OP("kl_div");
+    BR_AUTOCAST(br_kl_div(RAISE(input), RAISE(target), reduction, log_target))
     if (!br__check_broadcastable("kl_div", "input", input, "target", target))
         return NULL;
     if (reduction == BR_REDUCTION_MEAN)
@@ -287,6 +309,12 @@ br_tensor *br_cosine_similarity(br_tensor *x1, br_tensor *x2, int64_t dim, doubl
 {
     static const char op[] = "cosine_similarity";
     BR_OP(op);
+    if (br__mixed(x1, x2)) {
+        br_scope *scope = br_scope_begin();
+        const br_dtype dtype = br_result_type(BR_INPUTS(x1, x2));
+        return br__composed(scope,
+                            br_cosine_similarity(br_to(x1, dtype), br_to(x2, dtype), dim, eps));
+    }
     if (!br__check_broadcastable(op, "x1", x1, "x2", x2))
         return NULL;
     int ndim;
@@ -308,6 +336,12 @@ br_tensor *br_pairwise_distance(br_tensor *x1, br_tensor *x2, double p, double e
 {
     static const char op[] = "pairwise_distance";
     BR_OP(op);
+    if (br__mixed(x1, x2)) {
+        br_scope *scope = br_scope_begin();
+        const br_dtype dtype = br_result_type(BR_INPUTS(x1, x2));
+        return br__composed(
+            scope, br_pairwise_distance(br_to(x1, dtype), br_to(x2, dtype), p, eps, keepdim));
+    }
     if (!br__check_broadcastable(op, "x1", x1, "x2", x2))
         return NULL;
     br_scope *scope = br_scope_begin();

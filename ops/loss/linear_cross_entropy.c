@@ -8,6 +8,7 @@
  * afterwards: the node saves the gradients, and nothing is computed twice. Without a reduction each
  * row has a factor of its own, so backward computes the scores again. */
 #include "autograd/tape.h"
+#include "ops/autocast.h"
 #include "ops/loss/class_loss.h"
 #include "tensor/min_max.h"
 
@@ -185,6 +186,7 @@ static br_tensor *forward(const operands *o, br_tensor *target, const br_tensor 
         !br__good_targets(op, target, o->of[INPUT], br_size(o->of[WEIGHT], 0), s->loss.ignore))
         return NULL;
     br_linear_cross_entropy_tensors work = work_of(o, target, class_weight, gradients, s->chunk);
+    work.rounds_to = br_autocast_dtype();
     br_tensor *losses = br__new_on(op, o->of[INPUT], 1, target->sizes, dtype);
     work.losses = losses;
     br_tensor *reduced =
@@ -376,21 +378,34 @@ static bool has_chunks(const br_tensor *weight, const br_tensor *target,
            !(br_grad_enabled() && br_requires_grad(o->weight));
 }
 
-br_tensor *br_linear_cross_entropy(br_tensor *input, br_tensor *linear_weight, br_tensor *target,
-                                   const br_linear_cross_entropy_options *options)
+static br_tensor *loss_of(br_tensor *input, br_tensor *linear_weight, br_tensor *target,
+                          const br_linear_cross_entropy_options *o)
 {
-    BR_OP(op);
-    const br_linear_cross_entropy_options *o = BR_OPTIONS_OF(op, br_linear_cross_entropy, options);
     if (!br__required(op, "input", input) || !br__required(op, "linear_weight", linear_weight) ||
         !br__required(op, "target", target) ||
         !check_operands(input, linear_weight, o->linear_bias) ||
         !check_target(input, linear_weight, target) || !check_options(linear_weight, target, o))
         return NULL;
-    br_scope *scope = br_scope_begin();
     br_tensor *(*variant)(br_tensor * input, br_tensor * weight, br_tensor * target,
                           const br_linear_cross_entropy_options *o) =
         !has_chunks(linear_weight, target, o) ? at_once
         : input->ndim == 1                    ? of_one_row
                                               : in_chunks;
-    return br__composed(scope, variant(input, linear_weight, target, o));
+    return variant(input, linear_weight, target, o);
+}
+
+/* In a region of mixed precision, the products round their operands, and all else is f32: chunks of
+ * scores take little memory. */
+br_tensor *br_linear_cross_entropy(br_tensor *input, br_tensor *linear_weight, br_tensor *target,
+                                   const br_linear_cross_entropy_options *options)
+{
+    BR_OP(op);
+    br_linear_cross_entropy_options o = *BR_OPTIONS_OF(op, br_linear_cross_entropy, options);
+    br_scope *scope = br_scope_begin();
+    if (br__casts(br__thread.autocast)) {
+        input = br__raised(input);
+        linear_weight = br__raised(linear_weight);
+        o.linear_bias = br__raised(o.linear_bias);
+    }
+    return br__composed(scope, loss_of(input, linear_weight, target, &o));
 }

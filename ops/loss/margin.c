@@ -1,5 +1,6 @@
 /* ops/loss/margin.c - losses with a margin: triplet_margin, margin_ranking, hinge_embedding,
  * cosine_embedding; and soft_margin. All are composed of recorded operations. */
+#include "ops/autocast.h"
 #include "ops/loss/loss_internal.h"
 #include "ops/scaling.h"
 
@@ -21,6 +22,8 @@ br_tensor *br_triplet_margin_loss(br_tensor *anchor, br_tensor *positive, br_ten
     static const char op[] = "triplet_margin_loss";
     const br_triplet_options *o = BR_OPTIONS_OF(op, br_triplet, options);
     BR_OP(op);
+    BR_AUTOCAST(
+        br_triplet_margin_loss(RAISE(anchor), RAISE(positive), RAISE(negative), options, reduction))
     if (!br__check_broadcastable(op, "anchor", anchor, "positive", positive) ||
         !br__check_broadcastable(op, "anchor", anchor, "negative", negative) ||
         !br__check_broadcastable(op, "positive", positive, "negative", negative))
@@ -47,6 +50,8 @@ br_tensor *br_margin_ranking_loss(br_tensor *input1, br_tensor *input2, br_tenso
 {
     static const char op[] = "margin_ranking_loss";
     BR_OP(op);
+    BR_AUTOCAST(
+        br_margin_ranking_loss(RAISE(input1), RAISE(input2), RAISE(target), margin, reduction))
     if (!br__check_broadcastable(op, "input1", input1, "input2", input2) ||
         !br__check_broadcastable(op, "input1", input1, "target", target))
         return NULL;
@@ -61,6 +66,7 @@ br_tensor *br_hinge_embedding_loss(br_tensor *input, br_tensor *target, double m
 {
     static const char op[] = "hinge_embedding_loss";
     BR_OP(op);
+    BR_AUTOCAST(br_hinge_embedding_loss(RAISE(input), RAISE(target), margin, reduction))
     if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
     br_scope *scope = br_scope_begin();
@@ -100,6 +106,8 @@ br_tensor *br_cosine_embedding_loss(br_tensor *input1, br_tensor *input2, br_ten
 {
     static const char op[] = "cosine_embedding_loss";
     BR_OP(op);
+    BR_AUTOCAST(
+        br_cosine_embedding_loss(RAISE(input1), RAISE(input2), RAISE(target), margin, reduction))
     if (!br__check_broadcastable(op, "input1", input1, "input2", input2) ||
         !br__compatible(op, "input1", input1, "target", target))
         return NULL;
@@ -124,6 +132,7 @@ br_tensor *br_soft_margin_loss(br_tensor *input, br_tensor *target, br_reduction
 {
     static const char op[] = "soft_margin_loss";
     BR_OP(op);
+    BR_AUTOCAST(br_soft_margin_loss(RAISE(input), RAISE(target), reduction))
     if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
     br_scope *scope = br_scope_begin();

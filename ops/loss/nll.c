@@ -1,6 +1,7 @@
 /* ops/loss/nll.c - nll_loss, and cross_entropy in all its variants, composed of recorded
  * operations. The fused cross_entropy (ops/loss/cross_entropy.c) supports neither probabilities as
  * targets nor gradients of weights. */
+#include "ops/autocast.h"
 #include "ops/index/index_internal.h"
 #include "ops/loss/loss_internal.h"
 #include "ops/scaling.h"
@@ -98,6 +99,7 @@ br_tensor *br_nll_loss(br_tensor *input, br_tensor *target, const br_cross_entro
 {
     static const char op[] = "nll_loss";
     BR_OP(op);
+    BR_AUTOCAST(br_nll_loss(RAISE(input), RAISE(target), options))
     options = BR_OPTIONS_OF(op, br_cross_entropy, options);
     br_reduction reduction = options->reduction;
     if (!br__check_targets(op, input, target, options->ignore_index) ||

@@ -1,6 +1,7 @@
 /* ops/matmul/addmm_dot.c - products of vectors, and products of matrices added to an input: mv,
  * dot, outer, addmm, addmv, addbmm, baddbmm. outer is composed of an elementwise product, the
  * others of matmul and sums. */
+#include "ops/autocast.h"
 #include "ops/ops_internal.h"
 
 #include <inttypes.h>
@@ -94,6 +95,7 @@ static bool check_input(const char *op, const br_tensor *input, const br_tensor 
 br_tensor *br_addmm(br_tensor *input, br_tensor *mat1, br_tensor *mat2, double beta, double alpha)
 {
     BR_OP("addmm");
+    BR_AUTOCAST(br_addmm(LOWER(input), LOWER(mat1), LOWER(mat2), beta, alpha))
     if (!br__required("addmm", "input", input) ||
         !check_pair("addmm", "mat1", mat1, 2, "mat2", mat2, 2) ||
         !check_inner("addmm", "mat1", mat1, "mat2", mat2, 0))
@@ -135,6 +137,7 @@ br_tensor *br_baddbmm(br_tensor *input, br_tensor *batch1, br_tensor *batch2, do
                       double alpha)
 {
     BR_OP("baddbmm");
+    BR_AUTOCAST(br_baddbmm(LOWER(input), LOWER(batch1), LOWER(batch2), beta, alpha))
     if (!br__required("baddbmm", "input", input) || !check_batches("baddbmm", batch1, batch2))
         return NULL;
     int64_t sizes[] = { batch1->sizes[0], batch1->sizes[1], batch2->sizes[2] };
@@ -149,6 +152,7 @@ br_tensor *br_addbmm(br_tensor *input, br_tensor *batch1, br_tensor *batch2, dou
                      double alpha)
 {
     BR_OP("addbmm");
+    BR_AUTOCAST(br_addbmm(LOWER(input), LOWER(batch1), LOWER(batch2), beta, alpha))
     if (!br__required("addbmm", "input", input) || !check_batches("addbmm", batch1, batch2))
         return NULL;
     int64_t n = batch1->sizes[1], inner = batch1->sizes[0] * batch1->sizes[2];

@@ -5,6 +5,7 @@
  * operands are multiplied from left to right. In each product, labels that are not needed later are
  * summed: directly if only one operand has them, otherwise by a batched product. Autograd records
  * the operations that einsum is composed of. */
+#include "ops/autocast.h"
 #include "ops/ops_internal.h"
 #include "tensor/min_max.h"
 
@@ -382,6 +383,18 @@ static br_tensor *evaluate(plan *p, term *terms)
     return br_failed() ? NULL : in_order(&terms[0], p->n_out, p->out);
 }
 
+/* The operation of operands that are converted to the dtype of a region. */
+static br_tensor *lowered_einsum(br_autocast *cast, const char *equation, int n,
+                                 br_tensor *const *operands)
+{
+    br_tensor **lowered = br_calloc((size_t)n, sizeof *lowered);
+    for (int i = 0; lowered && i < n; i++)
+        lowered[i] = LOWER(operands[i]);
+    br_tensor *y = lowered ? br_einsum(equation, n, lowered) : NULL;
+    br_free(lowered);
+    return y;
+}
+
 br_tensor *br_einsum(const char *equation, int n, br_tensor *const *operands)
 {
     BR_OP("einsum");
@@ -390,6 +403,7 @@ br_tensor *br_einsum(const char *equation, int n, br_tensor *const *operands)
     if (!equation || n < 1 || !operands)
         return br_fail(BR_ERROR_ARGUMENT, "einsum",
                        "an equation and at least one operand are required");
+    BR_AUTOCAST(lowered_einsum(cast, equation, n, operands))
     for (int i = 0; i < n; i++)
         if (!br__required("einsum", "an operand", operands[i]) ||
             !br__floating("einsum", "an operand", operands[i]) ||

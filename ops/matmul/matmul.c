@@ -2,6 +2,7 @@
  *
  * With C = A B the gradients are dA = dC B^T and dB = A^T dC: an operand is saved only if the
  * gradient of the other operand is needed. */
+#include "ops/autocast.h"
 #include "ops/ops_internal.h"
 #include "tensor/min_max.h"
 
@@ -140,6 +141,7 @@ static br_tensor *product(const br_op *op, br_tensor *a, br_tensor *b, int ndim,
 br_tensor *br_mm(br_tensor *a, br_tensor *b)
 {
     BR_OP("mm");
+    BR_AUTOCAST(br_mm(LOWER(a), LOWER(b)))
     if (!check_operands("mm", "a", a, "b", b) || !check_ndim("mm", "a", a, 2) ||
         !check_ndim("mm", "b", b, 2) || !check_inner("mm", a, a->sizes[1], b, b->sizes[0]))
         return NULL;
@@ -149,6 +151,7 @@ br_tensor *br_mm(br_tensor *a, br_tensor *b)
 br_tensor *br_bmm(br_tensor *a, br_tensor *b)
 {
     BR_OP("bmm");
+    BR_AUTOCAST(br_bmm(LOWER(a), LOWER(b)))
     if (!check_operands("bmm", "a", a, "b", b) || !check_ndim("bmm", "a", a, 3) ||
         !check_ndim("bmm", "b", b, 3))
         return NULL;
@@ -181,6 +184,7 @@ static bool broadcast_batch(const br_tensor *a, const br_tensor *b, int ndim, in
 br_tensor *br_matmul(br_tensor *a, br_tensor *b)
 {
     BR_OP("matmul");
+    BR_AUTOCAST(br_matmul(LOWER(a), LOWER(b)))
     if (!check_operands("matmul", "a", a, "b", b))
         return NULL;
     if (a->ndim == 0 || b->ndim == 0)
@@ -293,6 +297,7 @@ static br_tensor *linear_to_one(br_tensor *x, br_tensor *weight, br_tensor *bias
 br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
 {
     BR_OP("linear");
+    BR_AUTOCAST(br_f_linear(LOWER(x), LOWER(weight), LOWER(bias)))
     if (x && weight && weight->ndim == 1)
         return linear_to_one(x, weight, bias);
     if (!check_linear(x, weight, bias))

@@ -66,9 +66,10 @@ static bool fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     const br_backend *backend = br_failed() ? NULL : BR_BACKEND(op, x, channel_norm_grad);
     if (!backend || !backend->channel_norm_fits(rstd))
         return !backend;
+    const br_dtype dtype = br__computed(x->dtype); /* autograd rounds it to that of the weight */
     for (int i = X; i <= BIAS; i++)
         if (br_needs_input_grad(node, i))
-            dx[i] = i == X ? br_empty_like(x) : br__new_on(op, x, BR_SHAPE(x->sizes[1]), x->dtype);
+            dx[i] = i == X ? br_empty_like(x) : br__new_on(op, x, BR_SHAPE(x->sizes[1]), dtype);
     if (br_failed())
         return true;
     BR_TRAFFIC(x, dy, mean);
@@ -110,7 +111,7 @@ static bool check_channels(const char *op, const char *name, const br_tensor *x,
 {
     if (!t)
         return !br_failed();
-    if (!br__compatible(op, "x", x, name, t))
+    if (!br__fits_norm(op, x, name, t))
         return false;
     if (t->ndim == 1 && t->sizes[0] == x->sizes[1])
         return true;

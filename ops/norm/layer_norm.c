@@ -31,9 +31,10 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         return;
     const settings *s = br_params(node);
     const int64_t *sizes = x->sizes + x->ndim - s->ndims;
+    const br_dtype dtype = br__computed(x->dtype); /* autograd rounds it to that of the weight */
     for (int i = X; i <= BIAS; i++)
         if (br_needs_input_grad(node, i))
-            dx[i] = i == X ? br_empty_like(x) : br__new_on(op, x, s->ndims, sizes, x->dtype);
+            dx[i] = i == X ? br_empty_like(x) : br__new_on(op, x, s->ndims, sizes, dtype);
     if (br_failed())
         return;
     BR_TRAFFIC(x, dy, mean, rstd, weight, dx[X], dx[WEIGHT], dx[BIAS]);
@@ -94,7 +95,7 @@ static bool check_affine(const char *op, const char *name, const br_tensor *x, c
 {
     if (!t)
         return !br_failed();
-    if (!br__compatible(op, "x", x, name, t))
+    if (!br__fits_norm(op, x, name, t))
         return false;
     bool same = t->ndim == ndims;
     for (int i = 0; same && i < ndims; i++)

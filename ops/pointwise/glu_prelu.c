@@ -1,5 +1,6 @@
 /* ops/pointwise/glu_prelu.c - activations that depend on the dimensions of x: glu halves one, and
  * the weights of prelu belong to channels. */
+#include "ops/autocast.h"
 #include "ops/ops_internal.h"
 
 br_tensor *br_glu(br_tensor *x, int64_t dim)
@@ -19,6 +20,7 @@ br_tensor *br_glu(br_tensor *x, int64_t dim)
 br_tensor *br_f_prelu(br_tensor *x, br_tensor *weight)
 {
     BR_OP("prelu");
+    BR_AUTOCAST(br_f_prelu(LOWER(x), LOWER(weight)))
     if (!br__floating("prelu", "x", x) || !br__compatible("prelu", "x", x, "weight", weight))
         return NULL;
     int64_t channels = x->ndim > 1 ? x->sizes[1] : 1;

@@ -1,5 +1,6 @@
 /* ops/reduce/cumulative.c - cumulative sums and products along a dimension, and prod, whose
  * gradient is computed from cumulative products. */
+#include "ops/autocast.h"
 #include "ops/reduce/reduce_internal.h"
 #include "ops/scaling.h"
 
@@ -227,6 +228,7 @@ static const br_op prod_op = { "prod", prod_backward, false };
 static br_tensor *prod(br_tensor *x, int64_t dim, bool keepdim)
 {
     BR_OP("prod");
+    BR_AUTOCAST(prod(RAISE(x), dim, keepdim))
     if (!br__required("prod", "x", x) || (dim != BR_ALL && !br__wrap_dim("prod", "dim", x, &dim)))
         return NULL;
     unsigned bits = dim == BR_ALL ? (1u << x->ndim) - 1 : x->ndim > 0 ? 1u << dim : 0;

@@ -4,6 +4,7 @@
  * Forward copies x into the interior and then, one dimension after the other, fills each border
  * from its source along all earlier dimensions. The gradient runs in the opposite order and adds
  * the borders to their sources. The two are each other's adjoint. */
+#include "ops/autocast.h"
 #include "ops/ops_internal.h"
 #include "ops/shape/view_internal.h"
 #include "tensor/min_max.h"
@@ -237,6 +238,8 @@ static padding without_negative(const padding *p)
 br_tensor *br_pad(br_tensor *x, int n, const int64_t *pad, br_pad_mode mode, double value)
 {
     BR_OP("pad");
+    if (mode != BR_PAD_CONSTANT && mode != BR_PAD_CIRCULAR)
+        BR_AUTOCAST(br_pad(RAISE(x), n, pad, mode, value))
     padding p = { .mode = mode, .value = value };
     br_scalar_operand scalar;
     if (!br__required("pad", "x", x) || !read_padding(x, n, pad, &p) ||

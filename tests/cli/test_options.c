@@ -127,6 +127,7 @@ static const pair pairs[] = {
     { "train", "steps", AGAIN(""), AGAIN("--steps 1"), false },
     { "train", "seed", AGAIN(""), AGAIN("--seed 1"), false },
     { "train", "threads", AGAIN(""), AGAIN("--threads 1"), true },
+    { "train", "amp", AGAIN(""), AGAIN("--amp bf16"), false },
     { "train", "matmul-precision", AGAIN(""), AGAIN(BAD_UNIT), false },
     { "train", "lr", AGAIN(""), AGAIN("--lr 0.1"), false },
     { "train", "set", AGAIN(""), AGAIN("--set batch=8"), false },
@@ -139,6 +140,7 @@ static const pair pairs[] = {
     /* Options that affect only times are tested with a value that is refused. */
     { "bench", "threads", "small --list", "small --list --threads 0", false },
     { "bench", "matmul-precision", "small --list", "small --list " BAD_UNIT, false },
+    { "bench", "amp", "models --list", "models --list --amp f32", false },
     { "bench", "filter", "small --list", "small --list --filter add", false },
     { "bench", "list", TIMED("small", "--filter add", "ns$"),
       TIMED("small", "--filter add --list", "ns$"), false },
@@ -236,6 +238,7 @@ Test(cli_options, bench_refuses_options_of_other_parts)
     program_check("bench scale --list --serve", 2, "bench: scale does not take --serve");
     program_check("bench embed --list --plot $OUT", 2, "bench: embed does not take --plot");
     program_check("bench sweep --list --profile=2", 2, "bench: sweep does not take --profile");
+    program_check("bench kernels --list --amp bf16", 2, "bench: kernels does not take --amp");
     program_check("bench small --list --accumulate 2", 2,
                   "bench: small does not take --accumulate");
 }

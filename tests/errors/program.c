@@ -93,7 +93,7 @@ static void fail_everywhere(void)
     br_set_error_callback(print_stack, NULL);
     fail();
     br_zeros(BR_SHAPE(-1), BR_F32);
-    br_add(br_ones(BR_SHAPE(2), BR_F32), br_ones(BR_SHAPE(2), BR_I64));
+    br_dot(br_ones(BR_SHAPE(2), BR_F32), br_ones(BR_SHAPE(2), BR_F64));
     br_reshape(NULL, BR_SHAPE(2));
     br_safetensors_open("/nowhere/model.safetensors", NULL);
     br_safetensors_open("/proc/self/exe", NULL);

@@ -155,3 +155,23 @@ Test(storage_dtypes, results_of_integers)
     }
     cr_assert_gt(compared, 300);
 }
+
+/* A norm of a bf16 tensor may have f32 parameters, as in PyTorch; their gradients are f32. */
+Test(storage_dtypes, norms_with_parameters_of_the_computed_dtype)
+{
+    br_tensor *x = br_to(br_uniform_(br_empty(BR_SHAPE(2, 4, 3), BR_F32), -2, 2), BR_BF16);
+    br_tensor *w = br_set_requires_grad(br_full(BR_SHAPE(3), 1 + 0x1p-10, BR_F32), true);
+    br_tensor *c = br_set_requires_grad(br_full(BR_SHAPE(4), 1 + 0x1p-10, BR_F32), true);
+    br_tensor *rows = br_f_layer_norm(x, 1, (int64_t[]){ 3 }, w, w, 1e-5);
+    br_tensor *channels = br_f_group_norm(x, 2, c, c, 1e-5);
+    br_tensor *wide = br_f_layer_norm(br_to(x, BR_F32), 1, (int64_t[]){ 3 }, w, w, 1e-5);
+    check_ok();
+    cr_assert_eq(br_dtype_of(rows), BR_BF16);
+    cr_assert_eq(br_dtype_of(channels), BR_BF16);
+    cr_assert(br_equal(rows, br_to(wide, BR_BF16)));
+    br_backward(br_add(br_sum(rows), br_sum(channels)));
+    check_ok();
+    cr_assert(br_dtype_of(br_grad_of(w)) == BR_F32 && br_dtype_of(br_grad_of(c)) == BR_F32);
+    check_fails(br_f_layer_norm(x, 1, (int64_t[]){ 3 }, br_to(w, BR_F64), NULL, 1e-5),
+                "layer_norm: x [2, 4, 3] is bf16 and weight [3] is f64: dtypes must be equal");
+}

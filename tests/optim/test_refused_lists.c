@@ -174,8 +174,8 @@ static bool save(world *w)
 }
 
 static const subject subjects[] = {
-    { .name = "cat", .call = cat, .source = DENSE },
-    { .name = "stack", .call = stack, .source = DENSE },
+    { .name = "cat", .call = cat, .source = DENSE, .any_dtype = true },
+    { .name = "stack", .call = stack, .source = DENSE, .any_dtype = true },
     { .name = "einsum", .call = einsum, .source = DENSE },
     { .name = "get_total_norm", .call = total_norm, .source = DENSE, .any_dtype = true },
     { .name = "backward_all, gradients",
@@ -193,9 +193,9 @@ static const subject subjects[] = {
       .source = PARAMETERS,
       .any_dtype = true,
       .changes = true },
-    { .name = "vjp", .call = vjp, .source = DENSE },
+    { .name = "vjp", .call = vjp, .source = DENSE, .any_dtype = true },
     { .name = "jvp", .call = jvp, .source = DENSE },
-    { .name = "hessian", .call = hessian, .source = DENSE },
+    { .name = "hessian", .call = hessian, .source = DENSE, .any_dtype = true },
     { .name = "tensor_dataset_new", .call = tensor_dataset, .source = DENSE, .any_dtype = true },
     { .name = "subset_new", .call = subset, .source = NUMBERS, .right = 2, .wrong = 6 },
     { .name = "random_split", .call = random_split, .source = NUMBERS, .right = 2, .wrong = -2 },

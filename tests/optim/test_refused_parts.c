@@ -333,7 +333,7 @@ static const subject parts[] = {
     { .name = "getitem", .call = getitem, .source = INDICES },
     { .name = "gradcheck", .call = gradcheck, .source = LEAVES, .any_dtype = true },
     { .name = "gradgradcheck", .call = gradgradcheck, .source = LEAVES, .any_dtype = true },
-    { .name = "hvp", .call = hvp, .source = LEAVES },
+    { .name = "hvp", .call = hvp, .source = LEAVES, .any_dtype = true },
     { .name = "loss_forward", .call = loss, .source = DENSE },
     { .name = "plot_svg", .call = plot, .source = OWN },
     { .name = "attention_html", .call = attention_views, .source = OWN },

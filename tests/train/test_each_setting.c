@@ -34,6 +34,7 @@ typedef struct special {
 static const special specials[] = {
     { NULL, "steps", "4", "", false },
     { NULL, "matmul_precision", "best", "", false }, /* the others need a processor with bf16 */
+    { NULL, "amp", "bf16", "", false },
     { NULL, "lr", "0.0001", "", false },
     { NULL, "warmup", "2", "", false },
     { NULL, "schedule", "linear", "", false },

@@ -44,9 +44,18 @@ br_matmul_precision br__matmul_precision(void)
     return (br_matmul_precision)(__builtin_expect(now == NOT_READ, 0) ? read_environment() : now);
 }
 
+bool br__round_to_bf16(bool rounds)
+{
+    const bool before = br__thread.rounds_to_bf16;
+    br__thread.rounds_to_bf16 = rounds;
+    return before;
+}
+
 br_matmul_precision br__matmul_precision_of(br_dtype dtype)
 {
-    return dtype == BR_F32 ? br__matmul_precision() : BR_MATMUL_HIGHEST;
+    if (dtype != BR_F32)
+        return BR_MATMUL_HIGHEST;
+    return br__thread.rounds_to_bf16 ? BR_MATMUL_MEDIUM : br__matmul_precision();
 }
 
 bool br_set_float32_matmul_precision(const char *name)

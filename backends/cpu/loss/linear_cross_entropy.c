@@ -6,6 +6,7 @@
 #include "backends/cpu/loss/loss_internal.h"
 #include "backends/cpu/pointwise/for_each.h"
 #include "backends/cpu/reduce/reduce_internal.h"
+#include "backends/matmul_precision.h"
 #include "tensor/min_max.h"
 
 typedef struct job {
@@ -116,7 +117,9 @@ bool br__cpu_linear_cross_entropy(const char *op, br_class_loss *loss,
     j.rows = br__class_rows(loss, work->weight->sizes[0], &rows);
     br__class_rows_weigh(&j.rows, loss);
     br_scope *scope = br_scope_begin();
+    const bool before = br__round_to_bf16(work->rounds_to == BR_BF16);
     const bool ok = run_chunks(&j);
+    br__round_to_bf16(before);
     br_scope_end(scope);
     if (ok && work->reduced)
         br__class_rows_reduce(&j.rows, work->reduced);

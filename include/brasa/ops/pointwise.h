@@ -9,8 +9,7 @@
 extern "C" {
 #endif
 
-/* ---- Arithmetic (ops/pointwise/arithmetic.c) ---------------------------------------------------
- */
+/* ---- Arithmetic (ops/pointwise/arithmetic.c) ------------------------------------------------- */
 
 /* A scalar has no dtype: see br_result_type_scalar(). Integer arithmetic wraps around; sums of
  * bools are "or", products "and". A scalar is a double, to which C rounds integers larger than
