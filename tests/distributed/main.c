@@ -64,6 +64,7 @@ static const test tests[] = {
     TEST(disagreements),
     TEST(disagreements_of_every_function),
     TEST(errors_of_other_ranks),
+    TEST(signals),
     TEST(arguments),
     TEST(versions),
     TEST(passes_equal_one_process),

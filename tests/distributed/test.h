@@ -35,6 +35,7 @@ void test_messages_by_tag(void);
 void test_disagreements(void);
 void test_disagreements_of_every_function(void);
 void test_errors_of_other_ranks(void);
+void test_signals(void);
 void test_arguments(void);
 
 void test_versions(void);
