@@ -96,6 +96,7 @@ static const test tests[] = {
     TEST(states_that_do_not_match),
     TEST(kinds_that_are_not_elementwise),
     TEST(ranks_that_differ_in_a_step),
+    TEST(ranks_of_a_group_in_messages),
     TEST(order_of_freeing),
     TEST(scattered_gradients),
 };

@@ -76,6 +76,7 @@ void test_parameters_of_sharded_optimizers(void);
 void test_states_that_do_not_match(void);
 void test_kinds_that_are_not_elementwise(void);
 void test_ranks_that_differ_in_a_step(void);
+void test_ranks_of_a_group_in_messages(void);
 void test_order_of_freeing(void);
 void test_scattered_gradients(void);
 

@@ -342,6 +342,10 @@ Test(convolution, errors)
     check_fails(br_f_conv_transpose2d(br_ones(BR_SHAPE(6, 1, 1), BR_F32), w, NULL,
                                       BR_OPTIONS(br_conv, .padding = BR_PAIR(2, 2))),
                 "the output size would be -1");
+    check_fails(br_f_conv_transpose2d(br_ones(BR_SHAPE(6, 1, 1), BR_F32),
+                                      br_ones(BR_SHAPE(6, 3, 2, 3), BR_F32), NULL,
+                                      BR_OPTIONS(br_conv, .padding = BR_PAIR(1, 0))),
+                "the output size would be 0");
     check_fails(br_f_conv1d(br_ones(BR_SHAPE(3, 5), BR_F32), br_ones(BR_SHAPE(2, 3, 0), BR_F32),
                             NULL, NULL),
                 "has a kernel of size 0, must be at least 1");
