@@ -80,6 +80,25 @@ Test(view, flatten_unsqueeze_squeeze)
     check_fails(br_squeeze(x, 3), "dim is 3, must be in -3 .. 2");
 }
 
+/* Messages state the range of a dimension: -n .. n - 1 of the result's n dimensions. */
+Test(view, messages_state_the_range_of_a_dimension)
+{
+    br_tensor *x = br_zeros(BR_SHAPE(2, 3), BR_F32), *parts[2];
+    check_fails(br_diagonal(x, 0, 2, 1), "dim1 is 2, must be in -2 .. 1 for x of shape [2, 3]");
+    check_fails(br_diagonal(x, 0, 0, -3), "dim2 is -3, must be in -2 .. 1");
+    check_fails(br_diag_embed(x, 0, 3, 0), "dim1 is 3, must be in -3 .. 2");
+    check_fails(br_stack(1, &x, 3), "dim is 3, must be in -3 .. 2");
+    check_fails(br_cat(1, &x, 2), "dim is 2, must be in -2 .. 1");
+    check_fails(br_unsqueeze(x, -4), "dim is -4, must be in -3 .. 2");
+    check_fails(br_select(x, 2, 0), "dim is 2, must be in -2 .. 1");
+    check_fails(br_slice(x, -3, 0, 1, 1), "dim is -3, must be in -2 .. 1");
+    check_fails(br_softmax(x, 2), "dim is 2, must be in -2 .. 1");
+    check_fails(br_sum_dim(x, BR_DIMS(2), false), "dims is 2, must be in -2 .. 1");
+    check_fails(br_transpose(x, 0, 2), "is 2, must be in -2 .. 1");
+    check_fails(br_split(x, 1, 2, 2, parts) > 0, "dim is 2, must be in -2 .. 1");
+    check_fails(br_softmax(br_scalar(1, BR_F32), 1), "dim is 1, must be in -1 .. 0");
+}
+
 /* A tensor with the maximum number of dimensions gets no further one. */
 Test(view, no_operation_adds_a_ninth_dimension)
 {
