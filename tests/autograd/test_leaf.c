@@ -180,6 +180,14 @@ Test(leaf, a_view_without_history_keeps_none)
     cr_assert(br_is_leaf(view));
     cr_assert_eq(br_item(view), 6);
     cr_assert(!br_requires_grad(br_mul_scalar(view, 2)));
+    x = br_from_f64(BR_SHAPE(2), (double[]){ 1, 2 }); /* becomes a leaf after the view was made */
+    view = br_select(x, 0, 1);
+    br_set_requires_grad(x, true);
+    no_grad = br_no_grad_begin();
+    br_mul_scalar_(x, 3);
+    br_scope_end(no_grad);
+    cr_assert(!br_requires_grad(view) && br_is_leaf(view));
+    cr_assert_eq(br_item(view), 6);
     br_scope_end(scope);
 }
 
