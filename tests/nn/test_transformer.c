@@ -203,6 +203,28 @@ Test(transformer, each_parameter_has_its_own_place)
     br_scope_end(scope);
 }
 
+static void check_no_bias(br_module *module)
+{
+    br_named_list *parameters = br_parameters(module);
+    cr_assert_gt(parameters->count, 0);
+    for (int64_t i = 0; i < parameters->count; i++)
+        cr_expect(!strstr(parameters->items[i].name, "bias"), "%s of %s", parameters->items[i].name,
+                  br_module_class(module));
+    br_named_list_free(parameters);
+    br_module_free(module);
+}
+
+/* Without `bias`, linear layers, attention and norms have no biases, as in PyTorch. */
+Test(transformer, layers_without_biases)
+{
+    const br_transformer_options *o = BR_OPTIONS(br_transformer, .bias = false);
+    check_no_bias(br_base(br_transformer_encoder_layer_new(6, 2, o)));
+    check_no_bias(br_base(br_transformer_decoder_layer_new(6, 2, o)));
+    check_no_bias(br_base(br_transformer_encoder_new(6, 2, 2, true, o)));
+    check_no_bias(br_base(br_transformer_decoder_new(6, 2, 2, true, o)));
+    check_no_bias(br_base(br_transformer_new(6, 2, 1, 1, o)));
+}
+
 Test(transformer, a_causal_mask_has_the_requested_dtype)
 {
     br_scope *scope = br_scope_begin();

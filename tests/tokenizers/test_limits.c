@@ -101,6 +101,38 @@ Test(tokenizer_limits, options_that_do_not_apply_to_tokenizer_json)
                     "tokenizer.json");
 }
 
+/* Returns the offset in bytes at which the only token of " a" begins. `setting` is a member of the
+ * post-processor. */
+static int64_t begin_of_token(const char *setting)
+{
+    char text[600];
+    snprintf(
+        text, sizeof text,
+        "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":"
+        "true},\"post_processor\":{\"type\":\"ByteLevel\",\"trim_offsets\":true%s},"
+        "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,"
+        "\"\\u0120\":1,\"\\u0120a\":2},\"merges\":[\"\\u0120 a\"]}}",
+        setting);
+    put("tokenizer.json", text);
+    br_tokenizer *t = br_tokenizer_from_json(files_path("tokenizer.json"));
+    cr_assert(t, "%s", br_error_message());
+    br_encoding *e = br_tokenizer_encode(t, &(br_text){ " a", -1 }, NULL, NULL);
+    cr_assert(e && e->length == 1, "%s", br_error_message());
+    const int64_t begin = e->bytes[0].begin;
+    br_encoding_free(e);
+    br_tokenizer_free(t);
+    return begin;
+}
+
+/* add_prefix_space of the post-processor is true if it is absent: the space before the first word
+ * counts as added, and stays in its offsets. */
+Test(tokenizer_limits, the_first_space_by_default)
+{
+    const int64_t absent = begin_of_token("");
+    cr_assert_eq(absent, begin_of_token(",\"add_prefix_space\":true"));
+    cr_assert_neq(absent, begin_of_token(",\"add_prefix_space\":false"));
+}
+
 /* ---- Unigram --------------------------------------------------------------------------------- */
 
 /* Writes T5's tokenizer.json with other pieces and without added tokens. */
