@@ -2,6 +2,7 @@
  * module's field, tied originals, removal, and errors. test_recorded_layers.c compares values with
  * PyTorch's.
  */
+#include "nn/parametrized.h"
 #include "tests/memory.h"
 
 #include <brasa/brasa.h>
@@ -147,6 +148,40 @@ Test(parametrize, removal)
     cr_assert(br_remove_parametrizations(br_base(linear), "weight", false));
     cr_assert_eq(linear->weight, original);
     cr_assert_eq(br_module_num_children(br_base(linear)), 0);
+    br_module_free(linear);
+    br_scope_end(scope);
+}
+
+static br_tensor *sum_of_parts(void *module, br_tensor *const *parts, const void *args)
+{
+    (void)module, (void)args;
+    br_tensor *sum = parts[0];
+    for (int i = 1; i < BR_MAX_ORIGINALS; i++)
+        sum = br_add(sum, parts[i]);
+    return sum;
+}
+
+static bool equal_parts(void *module, br_tensor *value, br_tensor **parts)
+{
+    for (int i = 0; i < BR_MAX_ORIGINALS; i++)
+        parts[i] = br_div_scalar(value, BR_MAX_ORIGINALS);
+    return module != NULL;
+}
+
+Test(parametrize, the_most_originals)
+{
+    br_scope *scope = br_scope_begin();
+    br_linear *linear = br_linear_new(3, 2, false);
+    br_tensor *before = br_clone(br_detach(linear->weight));
+    br_parametrization_options o =
+        *BR_OPTIONS(br_parametrization, .n_originals = BR_MAX_ORIGINALS + 1,
+                    .forward = sum_of_parts, .right_inverse = equal_parts);
+    check_fails(br_parametrize(linear, weight, symmetric_new(), &o), "n_originals is");
+    o.n_originals--;
+    br_parametrize(linear, weight, symmetric_new(), &o);
+    br_tensor *value = br_parametrized_value(br_base(linear), "weight");
+    cr_assert(value && br_allclose(br_detach(value), before, 1e-6, 1e-6), "%s", br_error_message());
+    cr_assert_eq(br_count_parameters(br_base(linear), true), 6 * BR_MAX_ORIGINALS);
     br_module_free(linear);
     br_scope_end(scope);
 }
