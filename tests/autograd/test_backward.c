@@ -144,11 +144,13 @@ static void *square_late(void *x)
 }
 
 /* Nodes that use y must have higher sequence numbers than y's node, although y's thread has created
- * more nodes. Otherwise backward would reach y before both of its uses. */
+ * more nodes. Otherwise backward would reach y before both of its uses. This thread has created a
+ * node, too, so that its next number is not the first. */
 Test(backward, a_graph_begun_in_another_thread)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(1, (double[]){ 3 });
+    cr_assert_not_null(br_mul_scalar(x, 5));
     pthread_t thread;
     void *y;
     cr_assert_eq(pthread_create(&thread, NULL, square_late, x), 0);

@@ -55,6 +55,34 @@ Test(custom_operations, custom_operation)
     br_scope_end(scope);
 }
 
+static void look_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    int ndim = -1;
+    for (int i = -1; i <= 2; i++) { /* the operation has inputs 0 and 1, and output 0 */
+        const bool exists = i == 0 || i == 1;
+        cr_expect_eq(br_input_sizes(node, i, &ndim) != NULL, exists, "input %d", i);
+        cr_expect_eq(br_needs_input_grad(node, i), exists, "input %d", i);
+        cr_expect_eq(br_output_grad(node, i) != NULL, i == 0, "output %d", i);
+    }
+    cr_expect_eq(ndim, 1);
+    dx[0] = dx[1] = dy;
+}
+
+/* Numbers of inputs and outputs that the operation does not have get NULL or false. */
+Test(custom_operations, inputs_and_outputs_that_do_not_exist)
+{
+    static const br_op look_op = { "look", look_backward, false };
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = leaf(2, (double[]){ 1, 2 }), *b = leaf(2, (double[]){ 3, 4 });
+    br_scope *inner = br_no_grad_begin();
+    br_tensor *y = br_scope_return(inner, br_add(a, b));
+    br_scope_end(inner);
+    br_record(&look_op, y, BR_INPUTS(a, b), NULL, 0);
+    cr_assert(br_backward(br_sum(y)), "%s", br_error_message());
+    cr_assert(grad_at(a, 0) == 1 && grad_at(b, 1) == 1);
+    br_scope_end(scope);
+}
+
 static br_tensor *slope;
 
 static void sloped_backward(br_node *node, br_tensor *dy, br_tensor **dx)

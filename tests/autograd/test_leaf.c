@@ -166,6 +166,31 @@ Test(leaf, hooks_and_retained_gradients_of_tensors_changed_in_place)
     br_scope_end(scope);
 }
 
+/* A view that was made without recording has no history, and gets none when its base, a leaf,
+ * changes without recording. */
+Test(leaf, a_view_without_history_keeps_none)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(2, (double[]){ 1, 2 });
+    br_scope *no_grad = br_no_grad_begin();
+    br_tensor *view = br_scope_return(no_grad, br_select(x, 0, 1));
+    br_mul_scalar_(x, 3);
+    br_scope_end(no_grad);
+    cr_assert(!br_requires_grad(view));
+    cr_assert(br_is_leaf(view));
+    cr_assert_eq(br_item(view), 6);
+    cr_assert(!br_requires_grad(br_mul_scalar(view, 2)));
+    x = br_from_f64(BR_SHAPE(2), (double[]){ 1, 2 }); /* becomes a leaf after the view was made */
+    view = br_select(x, 0, 1);
+    br_set_requires_grad(x, true);
+    no_grad = br_no_grad_begin();
+    br_mul_scalar_(x, 3);
+    br_scope_end(no_grad);
+    cr_assert(!br_requires_grad(view) && br_is_leaf(view));
+    cr_assert_eq(br_item(view), 6);
+    br_scope_end(scope);
+}
+
 static void step(br_tensor *leaf, void *context)
 {
     ++*(int *)context;

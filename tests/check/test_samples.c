@@ -272,6 +272,14 @@ Test(samples, arguments_are_read)
     cr_assert_null(
         misfit_of("dtype d, int[] size", "{\"args\": [{\"dtype\": \"int64\"}, 4, 5]}", a));
     cr_assert(a[0].dtype == BR_I64 && a[1].count == 2 && a[1].ints[1] == 5);
+    static const char *const dtypes[] = { "float32", "float64", "int64", "bool" };
+    static const br_dtype expected[] = { BR_F32, BR_F64, BR_I64, BR_BOOL };
+    for (int i = 0; i < 4; i++) {
+        char call[64];
+        snprintf(call, sizeof call, "{\"args\": [{\"dtype\": \"%s\"}]}", dtypes[i]);
+        cr_assert_null(misfit_of("dtype d", call, a), "%s", dtypes[i]);
+        cr_assert_eq(a[0].dtype, expected[i]);
+    }
     cr_assert_null(misfit_of("{false|0} x", "{\"args\": [0]}", a));
     cr_assert_eq(a[0].integer, 1);
     cr_assert_null(misfit_of("float min=-inf", "{\"args\": [null]}", a));

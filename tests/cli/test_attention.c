@@ -134,6 +134,10 @@ Test(cli_attention, refused)
     program_check("attention a", 2, "either --model or --checkpoint");
     program_check("attention -m $OUT/model", 2, "expected one or two texts, got 0");
     program_check("attention -m $OUT/model --view tree a", 2, "--view is 'tree'");
+    program_check("attention -m $OUT/model --view hea a", 2, "--view is 'hea'");
+    program_check("attention -m $OUT/model --view headed a", 2, "--view is 'headed'");
+    program_check("attention -m $OUT/model --display-mode dar a", 2, "--display-mode is 'dar'");
+    program_check("attention -m $OUT/model --precision f a", 2, "--precision is 'f'");
     program_check("attention -m $OUT/model --heads 1,x a", 2, "--heads is '1,x'");
     program_check("attention -m $OUT/model --layer -1 a", 2, "--layer is '-1'");
     program_check("attention -m $OUT/model --display-mode red a", 2, "--display-mode is 'red'");

@@ -126,6 +126,8 @@ Test(cli_generate, masks_are_filled)
     program_check("fill-mask -m $OUT/model --json -k 1 'a [MASK]'", 0, "{\"mask\":0,\"token\":\"");
     program_check("fill-mask -m $OUT/model --json -k 1 '[MASK] a [MASK]'", 0,
                   "{\"mask\":1,\"token\":\"");
+    program_shell("\"$BRASA\" fill-mask -m $OUT/model -j -k 1 '[MASK] a [MASK]' >$OUT/j && "
+                  "test $(wc -l <$OUT/j) = 2 && ! grep -qv '^{.*}$' $OUT/j");
     program_check("fill-mask -m $OUT/model a 2>&1", 1, "the text has no [MASK]");
     program_check("fill-mask -m $OUT/model 2>&1", 2, "expected one text, got 0");
     program_check("fill-mask -m $OUT/model -k 0 a 2>&1", 2, "--top-k is '0'");

@@ -198,6 +198,44 @@ Test(cli_options, each_has_an_effect, .timeout = 120)
     }
 }
 
+/* Without an option, a command does what it does with the default that the help text states. */
+Test(cli_options, defaults_are_those_of_the_help_texts)
+{
+    static const char *const calls[][3] = {
+        { "generate", "-m $OUT/t5 --set eos_token_id=null ab", "--max-new-tokens 50" },
+        { "generate", "-m $OUT/gpt2 -p 0.9 -n 9 cmd", "--seed 0" },
+        { "generate", "-m $OUT/gpt2 -s 1 -n 9 cmd", "--temperature 1 --top-p 1" },
+        { "generate", "-m $OUT/gpt2 -s 1 -n 9 cmd", "--top-k 50 --repetition-penalty 1" },
+        { "fill-mask", "-m $OUT/bert '[MASK]'", "--top-k 5" },
+        { "attention", "-m $OUT/bert a " ON_PAGE SHOW, "--view head --layer 0" },
+        { "attention", "-m $OUT/bert a " ON_PAGE SHOW, "--precision auto --display-mode auto" },
+    };
+    make_files();
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        char stated[512];
+        snprintf(stated, sizeof stated, "%s %s", calls[i][2], calls[i][1]);
+        char *without = output_of(calls[i][0], calls[i][1]), *with = output_of(calls[i][0], stated);
+        cr_expect_str_eq(with, without, "brasa %s %s", calls[i][0], stated);
+        free(without);
+        free(with);
+    }
+}
+
+/* Special tokens that were added have no word, no characters and no bytes. */
+Test(cli_options, json_of_tokens)
+{
+    make_files();
+    program_check("tokenize " WORDS " -j -m 4 --stride 0 'a aa aaa'", 0,
+                  "{\"ids\":[2,5,6,3],\"type_ids\":[0,0,0,0],\"word_ids\":[null,0,1,null],"
+                  "\"special_mask\":[1,0,0,1],\"chars\":[[0,0],[0,1],[2,4],[0,0]],"
+                  "\"bytes\":[[0,0],[0,1],[2,4],[0,0]],"
+                  "\"tokens\":[\"[CLS]\",\"a\",\"aa\",\"[SEP]\"],"
+                  "\"overflow\":[{\"ids\":[2,7,3],\"type_ids\":[0,0,0],"
+                  "\"word_ids\":[null,2,null],\"special_mask\":[1,0,1],"
+                  "\"chars\":[[0,0],[5,8],[0,0]],\"bytes\":[[0,0],[5,8],[0,0]],"
+                  "\"tokens\":[\"[CLS]\",\"aaa\",\"[SEP]\"]}]}\n");
+}
+
 /* Every option that the help texts list is in the table above. */
 Test(cli_options, all_are_tested)
 {

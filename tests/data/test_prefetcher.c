@@ -5,6 +5,9 @@
 #include "tests/memory.h"
 
 #include <brasa/data.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -177,6 +180,46 @@ Test(prefetcher, stops_anywhere)
         br_loader_free(loader);
         br_scope_end(scope);
     }
+    br_dataset_free(dataset);
+}
+
+typedef struct seen_signals {
+    pthread_t caller;
+    atomic_int items, unblocked; /* items made by workers, and those that SIGTERM can interrupt */
+} seen_signals;
+
+static bool look_at_signals(void *context, int64_t i, br_tensor **fields)
+{
+    seen_signals *s = context;
+    sigset_t blocked;
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+    atomic_fetch_add(&s->items, !pthread_equal(pthread_self(), s->caller));
+    atomic_fetch_add(&s->unblocked, !sigismember(&blocked, SIGTERM));
+    fields[0] = br_scalar((double)i, BR_I64);
+    return true;
+}
+
+/* Signals arrive in the program's own threads, also in the one that starts the workers. */
+Test(prefetcher, workers_receive_no_signals)
+{
+    seen_signals s = { .caller = pthread_self() };
+    sigset_t before, after;
+    sigemptyset(&before);
+    sigaddset(&before, SIGUSR1);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    br_dataset *dataset = br_dataset_new(ITEMS, 1, look_at_signals, &s, NULL);
+    br_loader *loader = br_loader_new(dataset, BR_OPTIONS(br_loader, .num_workers = 2));
+    cr_assert(br_loader_begin(loader), "%s", br_error_message());
+    br_scope *scope = br_scope_begin();
+    br_tensor *field;
+    while (br_loader_next(loader, &field))
+        ;
+    br_scope_end(scope);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    cr_assert(sigismember(&after, SIGUSR1) && !sigismember(&after, SIGTERM));
+    cr_assert_eq(atomic_load(&s.items), ITEMS);
+    cr_assert_eq(atomic_load(&s.unblocked), 0);
+    br_loader_free(loader);
     br_dataset_free(dataset);
 }
 

@@ -64,6 +64,7 @@ static const test tests[] = {
     TEST(disagreements),
     TEST(disagreements_of_every_function),
     TEST(errors_of_other_ranks),
+    TEST(signals),
     TEST(arguments),
     TEST(versions),
     TEST(passes_equal_one_process),
@@ -95,6 +96,7 @@ static const test tests[] = {
     TEST(states_that_do_not_match),
     TEST(kinds_that_are_not_elementwise),
     TEST(ranks_that_differ_in_a_step),
+    TEST(ranks_of_a_group_in_messages),
     TEST(order_of_freeing),
     TEST(scattered_gradients),
 };

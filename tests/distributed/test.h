@@ -35,6 +35,7 @@ void test_messages_by_tag(void);
 void test_disagreements(void);
 void test_disagreements_of_every_function(void);
 void test_errors_of_other_ranks(void);
+void test_signals(void);
 void test_arguments(void);
 
 void test_versions(void);
@@ -75,6 +76,7 @@ void test_parameters_of_sharded_optimizers(void);
 void test_states_that_do_not_match(void);
 void test_kinds_that_are_not_elementwise(void);
 void test_ranks_that_differ_in_a_step(void);
+void test_ranks_of_a_group_in_messages(void);
 void test_order_of_freeing(void);
 void test_scattered_gradients(void);
 

@@ -2,6 +2,7 @@
 #include "tests/distributed/test.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
@@ -318,6 +319,15 @@ void test_errors_of_other_ranks(void)
                 rank == 1 ? "matmul" : "rank 1 failed: matmul");
     check(br_dist_all_reduce(t, BR_DIST_SUM, NULL));
     check(br_at(t, BR_SHAPE(0)) == size);
+}
+
+/* The threads that br_dist_init() starts block all signals; the program's thread must not. */
+void test_signals(void)
+{
+    sigset_t blocked;
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+    check(!sigismember(&blocked, SIGTERM));
+    check(!sigismember(&blocked, SIGINT));
 }
 
 void test_arguments(void)

@@ -239,8 +239,11 @@ void test_gradients_are_views_of_buckets(void)
     br_data_parallel *p = parallel_new(own, BR_DIST_MEAN, 25);
     pass(own, rank, true);
     check(br_shares_storage(br_grad_of(own->hidden->weight), br_grad_of(own->norm->weight)));
+    /* The buckets have been made again, in the order of arrival, and have the gradients. */
+    const void *data = br_data(br_grad_of(own->norm->weight));
     uint64_t version = br_tensor_version(br_grad_of(own->norm->weight));
     pass(own, rank, true);
+    check(br_data(br_grad_of(own->norm->weight)) == data);
     check(br_tensor_version(br_grad_of(own->norm->weight)) != version);
     br_scope *scope = br_scope_begin(); /* a gradient of the program's own is added to */
     br_tensor *bias = own->hidden->bias, *twice = br_clone(br_grad_of(bias));

@@ -13,16 +13,21 @@ typedef struct setup {
     br_sharded_optim *sharded;
 } setup;
 
-static setup begin(bool scatter)
+static setup begin_on(br_dist_group *group, bool scatter)
 {
     br_manual_seed(1);
     setup s = { .model = br_linear_new(30, 40, true) };
-    s.parallel =
-        br_data_parallel_new(br_base(s.model), BR_OPTIONS(br_data_parallel, .scatter = scatter));
+    s.parallel = br_data_parallel_new(
+        br_base(s.model), BR_OPTIONS(br_data_parallel, .group = group, .scatter = scatter));
     s.optim = br_adam(br_base(s.model), NULL);
     s.sharded = br_sharded_optim_new(s.parallel, s.optim);
     check(s.sharded != NULL);
     return s;
+}
+
+static setup begin(bool scatter)
+{
+    return begin_on(NULL, scatter);
 }
 
 static void end(setup *s)
@@ -218,6 +223,23 @@ void test_ranks_that_differ_in_a_step(void)
     end(&s);
 }
 
+/* Messages have the ranks among all ranks, not those in the group. */
+void test_ranks_of_a_group_in_messages(void)
+{
+    if (size < 3)
+        return;
+    br_dist_group *later = br_dist_split(NULL, rank > 0, rank);
+    setup s = begin_on(later, false);
+    pass(&s, 1);
+    if (rank == 2)
+        br_set_grad(s.model->bias, NULL);
+    if (rank > 0)
+        check_fails(br_sharded_optim_step(s.sharded),
+                    "bias has a gradient on rank 1, but not on rank 2");
+    end(&s);
+    br_dist_group_free(later);
+}
+
 void test_order_of_freeing(void)
 {
     setup s = begin(false);
@@ -254,6 +276,10 @@ void test_scattered_gradients(void)
                 "a gradient is not finite");
     check_fails(br_data_parallel_clip_grad_norm_(s.parallel, -1, 2, true) >= 0,
                 "must not be negative");
+    /* As in PyTorch, a norm that is NaN makes all gradients NaN, and so all parameters. */
+    check(isnan(br_data_parallel_clip_grad_norm_(s.parallel, 1, 2, false)));
+    check(br_sharded_optim_step(s.sharded));
+    check(br_item(br_all(br_isnan(s.model->weight))) && br_item(br_all(br_isnan(s.model->bias))));
     end(&s);
     br_linear *m = br_linear_new(4, 2, true);
     br_data_parallel *p =

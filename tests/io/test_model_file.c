@@ -79,6 +79,8 @@ Test(model_file, refusals)
     check_fails(br_model_save(path, NULL, 0, NULL), "module is NULL");
     check_fails(br_model_save(path, br_base(model), 1, NULL),
                 "n_metadata is 1 and metadata is NULL: n_metadata must be");
+    check_fails(br_model_save(path, br_base(model), -1, NULL),
+                "model_file: n_metadata is -1 and metadata is NULL: n_metadata must be");
     check_fails(br_model_save(NULL, br_base(model), 0, NULL), "path is NULL");
     br_module_free(linear);
     br_module_free(model);

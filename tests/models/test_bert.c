@@ -324,6 +324,38 @@ Test(bert, only_an_existing_parameter_is_replaced)
 
 /* ---- Bad input ------------------------------------------------------------------------------- */
 
+/* The outputs are not NULL before: a program may use its variables again. */
+Test(bert, outputs_are_null_after_a_failure)
+{
+    br_bert_config c = tiny(false);
+    br_bert_mha *mha = br_bert_mha_new(&c);
+    br_bert_layer *layer = br_bert_layer_new(&c);
+    br_bert *bert = br_bert_new(&c);
+    br_scope *scope = br_scope_begin();
+    br_tensor *t = ids(), *out = t, *other = t;
+    check_fails(br_bert_attention(NULL, t, t, t, &out), "q is NULL");
+    cr_expect_null(out);
+    out = t;
+    check_fails(br_bert_mha_forward(mha, NULL, NULL, NULL, NULL, &out), "NULL");
+    cr_expect_null(out);
+    out = t;
+    check_fails(br_bert_layer_forward(layer, NULL, NULL, &out), "NULL");
+    cr_expect_null(out);
+    out = t;
+    check_fails(br_bert_layer_forward(NULL, t, t, &out), "NULL");
+    cr_expect_null(out);
+    out = t;
+    check_fails(br_bert_forward(bert, t, segments(), NULL, &out), "masked_pos is NULL");
+    cr_expect_null(out);
+    out = t;
+    check_fails(br_bert_loss(NULL, t, t, t, &out, &other), "logits_lm is NULL");
+    cr_expect(!out && !other);
+    br_scope_end(scope);
+    br_module_free(bert);
+    br_module_free(layer);
+    br_module_free(mha);
+}
+
 Test(bert, sizes_are_reached_by_name)
 {
     br_bert_config c = br_bert_notebook_config();

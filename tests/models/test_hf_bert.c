@@ -330,13 +330,26 @@ Test(hf_bert, bad_configurations)
     }
 }
 
+/* Those of transformers' BertConfig(). */
+Test(hf_bert, default_config)
+{
+    br_hf_bert_config c = br_hf_bert_config_default();
+    cr_assert(c.vocab_size == 30522 && c.hidden_size == 768 && c.intermediate_size == 3072);
+    cr_assert(c.num_hidden_layers == 12 && c.num_attention_heads == 12 && c.num_labels == 2);
+    cr_assert(c.max_position_embeddings == 512 && c.type_vocab_size == 2);
+    cr_assert(c.hidden_dropout_prob == 0.1 && c.attention_probs_dropout_prob == 0.1);
+    cr_assert(c.classifier_dropout == 0.1, "transformers' None stands for hidden_dropout_prob");
+    cr_assert(c.layer_norm_eps == 1e-12 && c.initializer_range == 0.02 && !c.untied);
+    cr_assert_str_eq(c.hidden_act, "gelu");
+}
+
 Test(hf_bert, bad_inputs)
 {
     br_scope *scope = br_scope_begin();
     br_hf_bert_config c = tiny();
     br_hf_bert *bert = br_hf_bert_new(&c);
-    br_tensor *pooled, *good = ids(), *row = br_zeros(BR_SHAPE(4), BR_I64),
-                       *wide = br_zeros(BR_SHAPE(2, 6), BR_I64);
+    br_tensor *good = ids(), *row = br_zeros(BR_SHAPE(4), BR_I64),
+              *wide = br_zeros(BR_SHAPE(2, 6), BR_I64);
     br_hf_bert_options mask = *BR_OPTIONS(br_hf_bert, .attention_mask = wide),
                        types = *BR_OPTIONS(br_hf_bert, .token_type_ids = wide),
                        rows = *BR_OPTIONS(br_hf_bert,
@@ -348,13 +361,35 @@ Test(hf_bert, bad_inputs)
     check_fails(br_hf_bert_forward(bert, good, &mask), "attention_mask [2, 6] must be [2, 4]");
     check_fails(br_hf_bert_forward(bert, good, &rows), "[2, 4, 3] must be");
     check_fails(br_hf_bert_forward(bert, good, &types), "token_type_ids [2, 6]");
-    br_tensor *large = br_from_i64(BR_SHAPE(1, 1), (int64_t[]){ 9 });
-    br_hf_bert_options o = *BR_OPTIONS(br_hf_bert, .pooler_output = &pooled);
-    check_fails(br_hf_bert_forward(bert, large, &o), "9");
-    cr_assert_null(pooled);
     check_fails(br_hf_bert_forward(NULL, good, NULL), "NULL");
     br_module_free(bert);
     br_scope_end(scope);
+}
+
+/* The outputs are not NULL before: a program may use its variables again. */
+Test(hf_bert, outputs_are_null_after_a_failure)
+{
+    br_hf_bert_config c = tiny();
+    br_hf_bert_pretraining *model = br_hf_bert_for_pretraining_new(&c);
+    br_scope *scope = br_scope_begin();
+    br_tensor *bad[] = { br_full(BR_SHAPE(1, 1), 9, BR_I64), br_zeros(BR_SHAPE(4), BR_I64) };
+    for (int k = 0; k < 2; k++) {
+        br_tensor *hidden[LAYERS + 1], *attentions[LAYERS];
+        br_tensor *pooled = bad[k], *prediction = bad[k], *relationship = bad[k];
+        for (int i = 0; i <= LAYERS; i++)
+            hidden[i] = bad[k];
+        for (int i = 0; i < LAYERS; i++)
+            attentions[i] = bad[k];
+        br_hf_bert_options o = *BR_OPTIONS(br_hf_bert, .hidden_states = hidden,
+                                           .attentions = attentions, .pooler_output = &pooled);
+        check_fails(br_hf_bert_pretraining_forward(model, bad[k], &o, &prediction, &relationship),
+                    k == 0 ? "9" : "2 dimensions");
+        cr_expect(!pooled && !prediction && !relationship, "input %d", k);
+        for (int i = 0; i <= LAYERS; i++)
+            cr_expect(!hidden[i] && (i == LAYERS || !attentions[i]), "input %d, output %d", k, i);
+    }
+    br_scope_end(scope);
+    br_module_free(model);
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */

@@ -271,6 +271,20 @@ Test(t5, gradients)
 
 /* ---- Invalid arguments ----------------------------------------------------------------------- */
 
+/* Those of transformers' T5Config(). */
+Test(t5, default_config)
+{
+    br_t5_config c = br_t5_config_default();
+    cr_assert(c.vocab_size == 32128 && c.d_model == 512 && c.d_kv == 64 && c.d_ff == 2048);
+    cr_assert(c.num_layers == 6 && c.num_decoder_layers == 6 && c.num_heads == 8);
+    cr_assert_eq(c.relative_attention_num_buckets, 32);
+    cr_assert_eq(c.relative_attention_max_distance, 128);
+    cr_assert(c.pad_token_id == 0 && c.decoder_start_token_id == 0);
+    cr_assert(c.dropout_rate == 0.1 && c.layer_norm_epsilon == 1e-6 && c.initializer_factor == 1);
+    cr_assert_str_eq(c.activation, "relu");
+    cr_assert(!c.gated && !c.untied && !c.unscaled);
+}
+
 Test(t5, bad_configurations)
 {
     static const struct {

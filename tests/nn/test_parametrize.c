@@ -2,6 +2,7 @@
  * module's field, tied originals, removal, and errors. test_recorded_layers.c compares values with
  * PyTorch's.
  */
+#include "nn/parametrized.h"
 #include "tests/memory.h"
 
 #include <brasa/brasa.h>
@@ -151,6 +152,62 @@ Test(parametrize, removal)
     br_scope_end(scope);
 }
 
+static br_tensor *sum_of_parts(void *module, br_tensor *const *parts, const void *args)
+{
+    (void)module, (void)args;
+    br_tensor *sum = parts[0];
+    for (int i = 1; i < BR_MAX_ORIGINALS; i++)
+        sum = br_add(sum, parts[i]);
+    return sum;
+}
+
+static bool equal_parts(void *module, br_tensor *value, br_tensor **parts)
+{
+    for (int i = 0; i < BR_MAX_ORIGINALS; i++)
+        parts[i] = br_div_scalar(value, BR_MAX_ORIGINALS);
+    return module != NULL;
+}
+
+Test(parametrize, the_most_originals)
+{
+    br_scope *scope = br_scope_begin();
+    br_linear *linear = br_linear_new(3, 2, false);
+    br_tensor *before = br_clone(br_detach(linear->weight));
+    br_parametrization_options o =
+        *BR_OPTIONS(br_parametrization, .n_originals = BR_MAX_ORIGINALS + 1,
+                    .forward = sum_of_parts, .right_inverse = equal_parts);
+    check_fails(br_parametrize(linear, weight, symmetric_new(), &o), "n_originals is");
+    o.n_originals--;
+    br_parametrize(linear, weight, symmetric_new(), &o);
+    br_tensor *value = br_parametrized_value(br_base(linear), "weight");
+    cr_assert(value && br_allclose(br_detach(value), before, 1e-6, 1e-6), "%s", br_error_message());
+    cr_assert_eq(br_count_parameters(br_base(linear), true), 6 * BR_MAX_ORIGINALS);
+    br_module_free(linear);
+    br_scope_end(scope);
+}
+
+/* The first dimension of a matrix is 0 or -2. For weight norm, -1 is the whole tensor. */
+Test(parametrize, the_first_dimension_has_two_numbers)
+{
+    br_scope *scope = br_scope_begin();
+    for (int64_t dim = -2; dim <= 0; dim += 2) {
+        br_linear *linear = br_linear_new(3, 2, true);
+        br_weight_norm(br_base(linear), "weight", &linear->weight, dim);
+        br_tensor *norms = br_module_get(br_base(linear), "parametrizations.weight.original0");
+        cr_assert(norms && br_size(norms, 0) == 2 && br_size(norms, 1) == 1, "dim %d: %s", (int)dim,
+                  br_error_message());
+        br_module_free(linear);
+        linear = br_linear_new(3, 2, true);
+        cr_assert(br_spectral_norm(br_base(linear), "weight", &linear->weight,
+                                   BR_OPTIONS(br_spectral_norm, .dim = dim)),
+                  "dim %d: %s", (int)dim, br_error_message());
+        br_tensor *u = br_module_get(br_base(linear), "parametrizations.weight.0._u");
+        cr_assert(u && br_numel(u) == 2, "dim %d: %s", (int)dim, br_error_message());
+        br_module_free(linear);
+    }
+    br_scope_end(scope);
+}
+
 /* A frozen parameter stays frozen, conversion includes the originals, and the parametrization gets
  * the training mode of the module. */
 Test(parametrize, follows_the_module)
@@ -203,6 +260,7 @@ Test(parametrize, errors)
                                BR_OPTIONS(br_parametrization, .n_originals = 9)),
                 "n_originals is 9");
     check_fails(br_weight_norm(base, "weight", &linear->weight, 2), "dim is 2");
+    check_fails(br_weight_norm(base, "weight", &linear->weight, -3), "dim is -3");
     check_fails(br_spectral_norm(base, "weight", &linear->weight,
                                  BR_OPTIONS(br_spectral_norm, .n_power_iterations = -1)),
                 "n_power_iterations");

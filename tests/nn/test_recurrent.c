@@ -35,10 +35,11 @@ static void check_gradients(make_fn make, const br_rnn_options *options)
     br_rnn *self = make(2, 3, options);
     br_module_to(br_base(self), BR_F64);
     int64_t states = options->num_layers * (options->bidirectional ? 2 : 1);
-    br_tensor *in[8] = { random_leaf(BR_SHAPE(3, 2, 2)), random_leaf(BR_SHAPE(states, 2, 3)),
-                         random_leaf(BR_SHAPE(states, 2, 3)) };
+    enum { PER_DIRECTION = 5, MOST = 3 + 4 * PER_DIRECTION };
+    br_tensor *in[MOST] = { random_leaf(BR_SHAPE(3, 2, 2)), random_leaf(BR_SHAPE(states, 2, 3)),
+                            random_leaf(BR_SHAPE(states, 2, 3)) };
     int n = make == br_lstm_new ? 3 : 2;
-    for (int k = 0; k < 4; k++)
+    for (int64_t k = 0; k < PER_DIRECTION * states; k++)
         if (self->weights[k])
             in[n++] = self->weights[k];
     check_gradient(run, self, n, in);

@@ -126,6 +126,23 @@ Test(state_dict, strict_loading_fails_and_changes_nothing)
     br_scope_end(scope);
 }
 
+Test(state_dict, items_without_a_tensor_or_a_name_are_refused)
+{
+    br_scope *scope = br_scope_begin();
+    br_sequential *s = model_new(1);
+    br_tensor *t = br_ones(BR_SHAPE(2, 3), BR_F32);
+    br_named_tensor items[] = { { "0.weight", t }, { "0.bias", NULL } };
+    br_named_list source = { 2, items };
+    check_fails(br_load_state_dict(br_base(s), &source, false, NULL),
+                "item 1 of source has no tensor");
+    items[1] = (br_named_tensor){ NULL, t };
+    check_fails(br_load_state_dict(br_base(s), &source, false, NULL),
+                "item 1 of source has no name");
+    cr_assert(all_are(s, 1));
+    br_module_free(s);
+    br_scope_end(scope);
+}
+
 Test(state_dict, non_strict_loading_copies_matching_tensors)
 {
     br_scope *scope = br_scope_begin();

@@ -128,6 +128,116 @@ Test(transformer, activations_do_not_overwrite_tensors_visible_to_hooks)
     }
 }
 
+/* Gives every parameter other values: the norms of new layers are all the same. */
+static void randomize(br_module *module)
+{
+    br_named_list *parameters = br_parameters(module);
+    for (int64_t i = 0; i < parameters->count; i++)
+        br_init_uniform_(parameters->items[i].tensor, 0.2, 1.5);
+    br_named_list_free(parameters);
+}
+
+static br_tensor *attend_with(br_multihead_attention *attention, br_tensor *x, br_tensor *memory)
+{
+    return br_multihead_attention_forward(attention, x, memory, memory, NULL);
+}
+
+static br_tensor *feed(br_linear *first, br_linear *second, br_tensor *x)
+{
+    return br_linear_forward(second, br_relu(br_linear_forward(first, x)));
+}
+
+#define NORM(i, x) br_layer_norm_forward(self->norm##i, x)
+#define FEED(x)    feed(self->linear1, self->linear2, x)
+
+static br_tensor *encoder_layer(br_transformer_encoder_layer *self, br_tensor *x, bool norm_first)
+{
+    if (norm_first) {
+        br_tensor *y = NORM(1, x);
+        x = br_add(x, attend_with(self->self_attn, y, y));
+        return br_add(x, FEED(NORM(2, x)));
+    }
+    x = NORM(1, br_add(x, attend_with(self->self_attn, x, x)));
+    return NORM(2, br_add(x, FEED(x)));
+}
+
+static br_tensor *decoder_layer(br_transformer_decoder_layer *self, br_tensor *x, br_tensor *memory,
+                                bool norm_first)
+{
+    if (norm_first) {
+        br_tensor *y = NORM(1, x);
+        x = br_add(x, attend_with(self->self_attn, y, y));
+        x = br_add(x, attend_with(self->multihead_attn, NORM(2, x), memory));
+        return br_add(x, FEED(NORM(3, x)));
+    }
+    x = NORM(1, br_add(x, attend_with(self->self_attn, x, x)));
+    x = NORM(2, br_add(x, attend_with(self->multihead_attn, x, memory)));
+    return NORM(3, br_add(x, FEED(x)));
+}
+
+/* The norms of a new layer have equal weights, so a layer that uses the wrong one is found only
+ * after they have been changed. */
+Test(transformer, each_parameter_has_its_own_place)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *x = br_randn(BR_SHAPE(4, 2, 6), BR_F64),
+              *memory = br_randn(BR_SHAPE(3, 2, 6), BR_F64);
+    for (int norm_first = 0; norm_first < 2; norm_first++) {
+        br_transformer_options o = *BR_OPTIONS(br_transformer, .norm_first = norm_first,
+                                               .dropout = 0, .dim_feedforward = 5);
+        br_transformer_encoder_layer *encoder = br_transformer_encoder_layer_new(6, 2, &o);
+        br_transformer_decoder_layer *decoder = br_transformer_decoder_layer_new(6, 2, &o);
+        br_module_to(br_base(encoder), BR_F64);
+        br_module_to(br_base(decoder), BR_F64);
+        randomize(br_base(encoder));
+        randomize(br_base(decoder));
+        cr_expect(br_allclose(br_transformer_encoder_layer_forward(encoder, x, NULL, NULL, false),
+                              encoder_layer(encoder, x, norm_first), 1e-12, 1e-12),
+                  "encoder, norm_first %d: %s", norm_first, br_error_message());
+        cr_expect(br_allclose(br_transformer_decoder_layer_forward(decoder, x, memory, NULL),
+                              decoder_layer(decoder, x, memory, norm_first), 1e-12, 1e-12),
+                  "decoder, norm_first %d: %s", norm_first, br_error_message());
+        br_module_free(encoder);
+        br_module_free(decoder);
+    }
+    br_scope_end(scope);
+}
+
+static void check_no_bias(br_module *module)
+{
+    br_named_list *parameters = br_parameters(module);
+    cr_assert_gt(parameters->count, 0);
+    for (int64_t i = 0; i < parameters->count; i++)
+        cr_expect(!strstr(parameters->items[i].name, "bias"), "%s of %s", parameters->items[i].name,
+                  br_module_class(module));
+    br_named_list_free(parameters);
+    br_module_free(module);
+}
+
+/* Without `bias`, linear layers, attention and norms have no biases, as in PyTorch. */
+Test(transformer, layers_without_biases)
+{
+    const br_transformer_options *o = BR_OPTIONS(br_transformer, .bias = false);
+    check_no_bias(br_base(br_transformer_encoder_layer_new(6, 2, o)));
+    check_no_bias(br_base(br_transformer_decoder_layer_new(6, 2, o)));
+    check_no_bias(br_base(br_transformer_encoder_new(6, 2, 2, true, o)));
+    check_no_bias(br_base(br_transformer_decoder_new(6, 2, 2, true, o)));
+    check_no_bias(br_base(br_transformer_new(6, 2, 1, 1, o)));
+}
+
+Test(transformer, a_causal_mask_has_the_requested_dtype)
+{
+    br_scope *scope = br_scope_begin();
+    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
+        br_tensor *mask = br_transformer_square_subsequent_mask(2, dtype);
+        cr_assert_eq(br_dtype_of(mask), dtype);
+        cr_assert(br_at(mask, BR_SHAPE(0, 0)) == 0 && br_at(mask, BR_SHAPE(1, 0)) == 0);
+        cr_assert(br_at(mask, BR_SHAPE(0, 1)) == -INFINITY && br_at(mask, BR_SHAPE(1, 1)) == 0);
+        cr_assert_eq(br_numel(br_transformer_square_subsequent_mask(0, dtype)), 0);
+    }
+    br_scope_end(scope);
+}
+
 Test(transformer, the_causal_mask_may_be_omitted)
 {
     br_transformer *self =

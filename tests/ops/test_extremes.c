@@ -112,6 +112,7 @@ static const example examples[] = {
     { "atan2", atan2_of, BR_F32, N(0), N(1e-30), N(0), N(1e30), N(0) },
     { "atan2", atan2_of, BR_F32, N(3e30), N(4e30), N(.643501109), N(1.6e-31), N(-1.2e-31) },
     { "atan2", atan2_of, BR_F64, N(3e-200), N(4e-200), N(.643501109), N(1.6e199), N(-1.2e199) },
+    { "atan2", atan2_of, BR_F32, N(0, 3e30), N(0, 4e30), N(0, .643501109), N(0, 6.4e-31), N(0, -4.8e-31) },
     { "asinh", asinh_of, BR_F32, N(1e30, -1e25), NONE, N(69.7707001, -58.2577746), N(1e-30, 4e-25), NONE },
     { "acosh", acosh_of, BR_F32, N(1e30), NONE, N(69.7707001), N(1e-30), NONE },
     { "remainder", remainder_of, BR_F32, N(1), N(-INFINITY), N(-INFINITY), N(1), N(1) },

@@ -114,6 +114,8 @@ static inline void check_gradient(br_function f, void *context, int n, br_tensor
     cr_assert(br_gradcheck(f, context, n, inputs, TIGHTLY), "%s", br_error_message());
 }
 
+enum { MOST_DIFFERENTIATED = 24 };
+
 /* The context of differentiate(), which returns the gradient of sum(f(inputs)^3) with respect to
  * all inputs, concatenated into one tensor. */
 typedef struct differentiated {
@@ -126,7 +128,8 @@ static inline br_tensor *differentiate(br_tensor *const *inputs, int n, void *co
     const differentiated *d = context;
     /* br_gradcheck() evaluates differences without grad. */
     br_scope *scope = br_enable_grad_begin();
-    br_tensor *y = br_sum(br_pow_scalar(d->f(inputs, n, d->context), 3)), *dx[8] = { NULL };
+    br_tensor *y = br_sum(br_pow_scalar(d->f(inputs, n, d->context), 3)),
+              *dx[MOST_DIFFERENTIATED] = { NULL };
     br_grad(1, &y, n, inputs, dx, BR_OPTIONS(br_grad, .create_graph = true));
     for (int i = 0; i < n; i++)
         dx[i] = br_flatten(dx[i], 0, -1);

@@ -291,6 +291,30 @@ Test(changed_options, the_initial_rate_comes_back)
     groups_free(&b);
 }
 
+/* The state of a parameter is no option, although its name begins like one. */
+Test(changed_options, a_parameter_named_like_an_option)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *p = br_set_requires_grad(br_ones(BR_SHAPE(2), BR_F64), true);
+    br_named_list *list = br_named_list_new();
+    cr_assert(br_named_list_add(list, "param_groups.0.weight", p));
+    br_optim *from = br_adam_new(list, NULL), *to = br_adam_new(list, NULL);
+    br_set_grad(p, br_full(BR_SHAPE(2), 3, BR_F64));
+    cr_assert(br_optim_step(from));
+    br_named_list *state = br_optim_state_dict(from);
+    cr_assert(br_optim_load_state_dict(to, state), "%s", br_error_message());
+    br_named_list *loaded = br_optim_state_dict(to);
+    const char *name = "param_groups.0.weight.exp_avg";
+    cr_assert_gt(br_at(br_named_list_get(state, name), BR_SHAPE(1)), 0);
+    cr_assert(br_equal(br_named_list_get(loaded, name), br_named_list_get(state, name)));
+    br_named_list_free(loaded);
+    br_named_list_free(state);
+    br_optim_free(to);
+    br_optim_free(from);
+    br_named_list_free(list);
+    br_scope_end(scope);
+}
+
 /* Loads the state of `from` with one tensor replaced, or left out if t is NULL. */
 static void check_refused(const groups *from, br_optim *to, const char *name, br_tensor *t,
                           const char *part)

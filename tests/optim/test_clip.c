@@ -74,6 +74,7 @@ Test(clip, by_value)
         cr_assert(isnan(gradient(list, 0, 0)));
         cr_assert_eq(gradient(list, 1, 1), 0);
         check_fails(br_clip_grad_value_(list, -1), "clip_value is -1, must not be negative");
+        check_fails(br_clip_grad_value_(list, NAN), "clip_value is nan");
         check_fails(br_clip_grad_value_(NULL, 1), "parameters is NULL");
         br_named_list_free(list);
         br_scope_end(scope);

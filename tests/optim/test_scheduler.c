@@ -429,6 +429,18 @@ Test(scheduler, arguments_are_checked)
     run_free(&r);
 }
 
+Test(scheduler, one_cycle_checks_each_rate)
+{
+    run r = run_new(NULL);
+    check_fails(br_one_cycle_lr(r.optim, BR_OPTIONS(br_one_cycle, .total_steps = 9,
+                                                    .max_lrs = (double[]){ 0.5, -1 })),
+                "max_lr is -1");
+    check_fails(br_one_cycle_lr(r.optim, BR_OPTIONS(br_one_cycle, .total_steps = 9,
+                                                    .max_lrs = (double[]){ 0.5, INFINITY })),
+                "max_lr is inf");
+    run_free(&r);
+}
+
 Test(scheduler, sequential_checks_its_parts)
 {
     run r = run_new(NULL), other = run_new(NULL);

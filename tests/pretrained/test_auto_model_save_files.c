@@ -64,6 +64,8 @@ Test(auto_model_save_files, files_of_the_tokenizer_and_of_sentence_transformers)
     write_source("modules.json", "[{\"path\": \"../x\", \"type\": \"a.Pooling\"}]");
     check_fails(save_from(model, from), "source/modules.json: the path of module 0 is \"../x\", "
                                         "must be a folder in the model's folder");
+    write_source("modules.json", "[{\"path\": \"\", \"type\": \"a.Normalize\"}]");
+    cr_assert(save_from(model, from), "a module without files: %s", br_error_message());
     write_source("modules.json", "{}");
     check_fails(save_from(model, from), "source/modules.json: must contain a list of modules");
     free(large);

@@ -119,6 +119,24 @@ Test(profile_output, a_table_by_module)
     br_profile_free(p);
 }
 
+/* A row shows the last part of a module's path, however deep the module is. */
+Test(profile_output, names_of_nested_modules)
+{
+    br_transformer_encoder *model = br_transformer_encoder_new(
+        4, 2, 1, false, BR_OPTIONS(br_transformer, .dim_feedforward = 8));
+    br_scope *scope = br_scope_begin();
+    br_profile *p = br_profile_begin();
+    br_transformer_encoder_forward(model, br_ones(BR_SHAPE(3, 1, 4), BR_F32), NULL, NULL, false);
+    cr_assert(br_profile_end(p));
+    char *text = printed(p, BR_OPTIONS(br_profile_print, .by = BR_PROFILE_BY_MODULE));
+    cr_assert(strstr(text, " linear1 ") && strstr(text, " self_attn "), "%s", text);
+    cr_assert(!strstr(text, ".linear1") && !strstr(text, ".self_attn"), "%s", text);
+    free(text);
+    br_profile_free(p);
+    br_scope_end(scope);
+    br_module_free(model);
+}
+
 Test(profile_output, the_machine_has_limits)
 {
     br_peak peak = { 0, 0 };

@@ -228,3 +228,54 @@ Test(alloc, tensors_of_ended_threads_count)
     cr_assert_eq(br_live_tensors(), tensors);
     cr_assert_eq(br_live_bytes(), bytes);
 }
+
+/* A thread with a tensor. Waits at the barrier when it has made the tensor, and again before it
+ * frees the tensor and ends. */
+typedef struct holder {
+    pthread_t thread;
+    pthread_barrier_t barrier;
+} holder;
+
+static void *hold(void *context)
+{
+    holder *h = context;
+    br_scope *scope = br_scope_begin();
+    br_zeros(BR_SHAPE(10), BR_F32);
+    pthread_barrier_wait(&h->barrier);
+    pthread_barrier_wait(&h->barrier);
+    br_scope_end(scope);
+    br_thread_cleanup();
+    return NULL;
+}
+
+static void hold_begin(holder *h)
+{
+    pthread_barrier_init(&h->barrier, NULL, 2);
+    cr_assert_eq(pthread_create(&h->thread, NULL, hold, h), 0);
+    pthread_barrier_wait(&h->barrier);
+}
+
+static void hold_end(holder *h)
+{
+    pthread_barrier_wait(&h->barrier);
+    cr_assert_eq(pthread_join(h->thread, NULL), 0);
+    pthread_barrier_destroy(&h->barrier);
+}
+
+/* Threads that end in any order leave the counts of the others. */
+Test(alloc, threads_end_in_any_order)
+{
+    static const int orders[][3] = { { 0, 1, 2 }, { 2, 1, 0 }, { 1, 0, 2 }, { 1, 2, 0 } };
+    const int64_t tensors = br_live_tensors(), bytes = br_live_bytes();
+    for (size_t k = 0; k < sizeof orders / sizeof *orders; k++) {
+        holder holders[3];
+        for (int i = 0; i < 3; i++)
+            hold_begin(&holders[i]);
+        for (int i = 0; i < 3; i++) {
+            cr_assert_eq(br_live_tensors(), tensors + 3 - i, "order %d, %d ended", (int)k, i);
+            cr_assert_eq(br_live_bytes(), bytes + 40 * (3 - i), "order %d, %d ended", (int)k, i);
+            hold_end(&holders[orders[k][i]]);
+        }
+        cr_assert_eq(br_live_tensors(), tensors);
+    }
+}

@@ -243,6 +243,24 @@ Test(debug, correct_programs_are_unaffected)
     cr_assert_eq(br_live_tensors(), 0);
 }
 
+/* The table of live objects grows several times; it then still has every object. */
+Test(debug, many_live_objects)
+{
+    enum { MANY = 5000 };
+    static br_tensor *t[MANY];
+    br_scope *scope = br_scope_begin();
+    for (int i = 0; i < MANY; i++)
+        t[i] = br_scalar(i, BR_I64);
+    for (int i = 0; i < MANY; i++)
+        cr_assert_eq(br_item_i64(t[i]), i, "%s", br_error_message());
+    cr_assert(!br_failed(), "%s", br_error_message());
+    br_scope_end(scope);
+    for (int i = 0; i < MANY; i += 499) {
+        br_numel(t[i]);
+        check_error(BR_ERROR_STATE, "numel", "scope ended");
+    }
+}
+
 /* The library's function is followed by three of its callers: more would hide the rest of the
  * message. */
 Test(debug, three_callers_are_shown)

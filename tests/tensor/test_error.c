@@ -31,6 +31,14 @@ Test(error, the_first_error_is_kept)
     br_clear_error();
 }
 
+/* A path can contain any bytes except 0: control characters are shown escaped. */
+Test(error, paths_in_messages_are_escaped)
+{
+    br__fail_file(BR_ERROR_IO, "open", "a\x1b[1m\nb", "%s", "is gone");
+    cr_assert_str_eq(br_error_message(), "open: a\\u001b[1m\\u000ab: is gone");
+    br_clear_error();
+}
+
 /* Stores the text that br_report() prints in *text. Returns the result of br_report(). */
 static int report(char **text)
 {

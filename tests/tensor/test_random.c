@@ -297,6 +297,36 @@ Test(random, each_thread_has_its_own_generator)
     cr_assert_eq(br_random_u32(), expected[1]);
 }
 
+static pthread_key_t late;
+
+static void generate_late(void *number)
+{
+    *(uint32_t *)number = br_random_u32();
+}
+
+static void *leave_a_destructor(void *numbers)
+{
+    uint32_t *n = numbers;
+    n[0] = br_random_u32();
+    br_random_u32();
+    pthread_setspecific(late, &n[1]);
+    return NULL;
+}
+
+/* The key of the program is newer than the library's, so its destructor runs when the library has
+ * already freed the thread's generator. The thread gets a new generator. */
+Test(random, a_destructor_may_generate_numbers)
+{
+    br_random_u32(); /* makes the library's key */
+    cr_assert_eq(pthread_key_create(&late, generate_late), 0);
+    pthread_t thread;
+    uint32_t numbers[2] = { 0 };
+    cr_assert_eq(pthread_create(&thread, NULL, leave_a_destructor, numbers), 0);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert_eq(numbers[1], numbers[0]);
+    pthread_key_delete(late);
+}
+
 Test(random, numbers_do_not_depend_on_the_number_of_threads)
 {
     enum { N = 200003 };

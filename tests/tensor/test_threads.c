@@ -71,15 +71,22 @@ static void look_at_signals(void *context, int64_t i)
     sched_yield();
 }
 
-/* A signal handler of the program must run in a thread of the program. */
+/* A signal handler of the program must run in a thread of the program. The thread that starts the
+ * workers keeps its signals. */
 Test(threads, workers_receive_no_signals)
 {
     signals s = { .caller = pthread_self() };
+    sigset_t before, after;
+    sigemptyset(&before);
+    sigaddset(&before, SIGUSR1);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     br_set_num_threads(4);
     for (int round = 0; round < 10000 && atomic_load(&s.tasks) == 0; round++)
         br__parallel(TASKS, look_at_signals, &s);
     cr_assert_gt(atomic_load(&s.tasks), 0);
     cr_assert_eq(atomic_load(&s.unblocked), 0);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    cr_assert(sigismember(&after, SIGUSR1) && !sigismember(&after, SIGTERM));
 }
 
 static void nested(void *context, int64_t i)

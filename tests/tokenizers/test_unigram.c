@@ -280,6 +280,7 @@ Test(unigram, json_of_t5s_kind)
         { "BAAAAAAAAABhAA==", "BAAAAAAAAAD/AA==", "not valid UTF-8" },
         { "BAAAAAAAAABhAA==", "BAAAAAABAABhAA==", "a leaf is missing" },
         { "BAAAAAAAAABhAA==", "BAAAAAAAAIBhAA==", "root is a leaf" },
+        { "BAAAAAAAAABhAA==", "CAAAAAAFAAACAACAYQA=", "a leaf that points outside the texts" },
         { "\"Precompiled\"", "\"NFC\"", "not Precompiled, Replace or" },
         { " {2,}", " +", "pattern of Replace is ' +'" },
         { "{\"Regex\":\" {2,}\"}", "{\"String\":\"\"}", "pattern of Replace" },

@@ -11,7 +11,8 @@ typedef struct run {
     const char *settings[MAX_ASSIGNMENTS]; /* "KEY=VALUE", ends with NULL */
     int ranks;                             /* 1: one process, without a transport */
     bool resume;
-    const char *fails_on_rank_1;   /* a setting that only rank 1 has; NULL: none */
+    const char *fails_on_rank_1; /* a setting that only rank 1 has; NULL: none */
+    const char *fails_on_rank_2;
     const char *kernels_on_rank_1; /* for br__force_kernels(); NULL: those of the other ranks */
     const recipe *modified;        /* a changed copy of the recipe; NULL: none */
     double watch_limit;            /* 0: the default */

@@ -163,6 +163,8 @@ Test(ranks, ranks_that_do_not_fit_are_refused)
     check_refused(r, "accumulate is 3, must be a multiple of the number of ranks, 2");
     r = (run){ "bert-scratch", NULL, { "steps=2" }, 3, .fails_on_rank_1 = "seed=5" };
     check_refused(r, "rank 1 has other settings than rank 0");
+    r = (run){ "bert-scratch", NULL, { "steps=2" }, 3, .fails_on_rank_2 = "seed=5" };
+    check_refused(r, "rank 2 has other settings than rank 0");
     r = (run){ "bert-scratch", NULL, { "steps=2" }, 2, .kernels_on_rank_1 = "baseline" };
     if (strcmp(br_get_cpu_capability(), "baseline") != 0)
         check_refused(r, "rank 1 has another instruction set than rank 0");

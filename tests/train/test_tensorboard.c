@@ -103,9 +103,9 @@ Test(tensorboard, records)
 Test(tensorboard, a_folder_whose_name_looks_like_a_pattern)
 {
     char folder[100];
-    snprintf(folder, sizeof folder, "%s/[0-9]*", program_directory);
-    program_shell("mkdir \"$OUT/[0-9]*\"");
+    snprintf(folder, sizeof folder, "%s/[0-9]*\\b", program_directory);
+    program_shell("mkdir \"$OUT/[0-9]*\\b\"");
     write_run(folder, 0);
     write_run(folder, 0);
-    program_shell("test \"$(ls \"$OUT/[0-9]*\" | wc -l)\" = 1");
+    program_shell("test \"$(ls \"$OUT/[0-9]*\\b\" | wc -l)\" = 1");
 }

@@ -441,6 +441,24 @@ Test(attention_view, maps_are_checked)
     br_scope_end(scope);
 }
 
+/* A module that taps only its query, or only its key, has weights without both. */
+Test(attention_view, half_of_query_and_key)
+{
+    br_scope *scope = br_scope_begin();
+    br_attention *a = text_of(3);
+    br_recorder *recorder = br_recorder_begin();
+    static const char *const names[] = { "query", "key" };
+    for (int i = 0; i < 2; i++) {
+        br_tap(names[i], br_zeros(BR_SHAPE(1, 2, 3, 4), BR_F32));
+        br_tap_attention(NULL, NULL, weights(2, 3, 3), false);
+    }
+    cr_assert(br_attention_add_recorded(a, recorder), "%s", br_error_message());
+    check_layers(a, 2, 0, 0, 0);
+    br_recorder_end(recorder);
+    br_attention_free(a);
+    br_scope_end(scope);
+}
+
 Test(attention_view, recorders_are_checked)
 {
     br_scope *scope = br_scope_begin();

@@ -262,6 +262,38 @@ Test(graph, a_leaf_is_above_all_its_targets)
     br_scope_end(scope);
 }
 
+/* A leaf is drawn just above its first target, not in the first row. */
+Test(graph, a_leaf_is_next_to_its_target)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1), BR_F64), true);
+    br_tensor *late = br_set_requires_grad(br_ones(BR_SHAPE(1), BR_F64), true), *y = x;
+    for (int i = 0; i < 4; i++)
+        y = br_exp(y);
+    char *svg = svg_of(br_mul(y, late), NULL);
+    enum { BOXES = 7 }; /* two leaves, four exp, mul */
+    double tops[BOXES];
+    int n = 0, in_rows[2] = { 0 };
+    for (const char *p = svg; (p = strstr(p, "\"><rect x=")) && n < BOXES; p++, n++)
+        cr_assert_eq(sscanf(p, "\"><rect x=\"%*f\" y=\"%lf\"", &tops[n]), 1);
+    cr_assert_eq(n, BOXES);
+    double first = INFINITY, last = 0, before = 0;
+    for (int i = 0; i < n; i++) {
+        first = fmin(first, tops[i]);
+        last = fmax(last, tops[i]);
+    }
+    for (int i = 0; i < n; i++)
+        before = tops[i] < last ? fmax(before, tops[i]) : before;
+    for (int i = 0; i < n; i++) {
+        in_rows[0] += tops[i] == first;
+        in_rows[1] += tops[i] == before;
+    }
+    cr_assert_eq(in_rows[0], 1, "only x is in the first row");
+    cr_assert_eq(in_rows[1], 2, "the other leaf is beside the last exp");
+    free(svg);
+    br_scope_end(scope);
+}
+
 /* Gets the leftmost edge, the rightmost edge and the greatest width of the boxes, and the width of
  * the page. */
 static void measure(const char *svg, double *left, double *right, double *widest, double *page)

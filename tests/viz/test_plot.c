@@ -224,6 +224,24 @@ Test(plot, bad_arguments_are_refused)
     cr_assert_neq(access(path, F_OK), 0);
 }
 
+Test(plot, the_least_and_the_greatest_size)
+{
+    static const int least[] = { 300, 200 }, most[] = { 20000, 20000 };
+    for (int i = 0; i < 2; i++) {
+        const int *end = i ? most : least, by = i ? 1 : -1;
+        cr_assert(
+            br_plot_svg(path, 0, NULL, BR_OPTIONS(br_plot, .width = end[0], .height = end[1])),
+            "%s", br_error_message());
+        check_fails(
+            br_plot_svg(path, 0, NULL, BR_OPTIONS(br_plot, .width = end[0] + by, .height = end[1])),
+            "must be 300 x 200 .. 20000 x 20000");
+        check_fails(
+            br_plot_svg(path, 0, NULL, BR_OPTIONS(br_plot, .width = end[0], .height = end[1] + by)),
+            "must be 300 x 200 .. 20000 x 20000");
+    }
+    unlink(path);
+}
+
 Test(plot, an_unwritable_place_is_an_error)
 {
     check_fails(br_plot_svg("/nonexistent/plot.svg", 0, NULL, NULL), "/nonexistent/plot.svg");

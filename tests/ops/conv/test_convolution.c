@@ -164,20 +164,33 @@ static br_tensor *composed(br_tensor *x, br_tensor *weight)
     return br_reshape(y, BR_SHAPE(br_size(x, 0), br_size(weight, 0), rows, columns));
 }
 
+/* The same with two groups: the halves of the channels of x and of the outputs. */
+static br_tensor *composed_halves(br_tensor *x, br_tensor *weight)
+{
+    br_tensor *halves[2];
+    int64_t channels = br_size(weight, 1), outputs = br_size(weight, 0) / 2;
+    for (int i = 0; i < 2; i++)
+        halves[i] = composed(br_narrow(x, 1, i * channels, channels),
+                             br_narrow(weight, 0, i * outputs, outputs));
+    return br_cat(2, halves, 1);
+}
+
 Test(convolution, many_parts)
 {
     const int64_t shapes[][4] = {
-        { 300, 8, 18, 20 }, { 2, 20, 70, 90 }, { 2, 3, 4, 30000 }, { 3, 8, 14, 13 }
+        { 300, 8, 18, 20 }, { 2, 20, 70, 90 }, { 2, 3, 4, 30000 },
+        { 300, 8, 18, 20 }, { 5, 20, 70, 90 }, { 3, 8, 14, 13 },
     };
-    const int64_t kernels[] = { 3, 3, 3, 1 };
-    for (int k = 0; k < 4; k++) {
+    const int64_t kernels[] = { 3, 3, 3, 3, 3, 1 }, groups[] = { 1, 1, 1, 2, 2, 1 };
+    for (int k = 0; k < 6; k++) {
         br_scope *scope = br_scope_begin();
-        br_tensor *in[] = { leaf(values(4, shapes[k], 2, BR_F64)),
-                            leaf(values(BR_SHAPE(6, shapes[k][1], kernels[k], kernels[k]), 3,
-                                        BR_F64)) };
+        br_tensor *in[] = {
+            leaf(values(4, shapes[k], 2, BR_F64)),
+            leaf(values(BR_SHAPE(6, shapes[k][1] / groups[k], kernels[k], kernels[k]), 3, BR_F64))
+        };
         br_tensor *got[3], *want[3];
-        got[0] = br_f_conv2d(in[0], in[1], NULL, NULL);
-        want[0] = composed(in[0], in[1]);
+        got[0] = br_f_conv2d(in[0], in[1], NULL, BR_OPTIONS(br_conv, .groups = groups[k]));
+        want[0] = groups[k] == 2 ? composed_halves(in[0], in[1]) : composed(in[0], in[1]);
         br_tensor *dy = values(br_ndim(got[0]), br_sizes(got[0]), 9, BR_F64);
         br_grad(1, got, 2, in, got + 1, BR_OPTIONS(br_grad, .gradients = &dy));
         br_grad(1, want, 2, in, want + 1, BR_OPTIONS(br_grad, .gradients = &dy));
@@ -329,6 +342,10 @@ Test(convolution, errors)
     check_fails(br_f_conv_transpose2d(br_ones(BR_SHAPE(6, 1, 1), BR_F32), w, NULL,
                                       BR_OPTIONS(br_conv, .padding = BR_PAIR(2, 2))),
                 "the output size would be -1");
+    check_fails(br_f_conv_transpose2d(br_ones(BR_SHAPE(6, 1, 1), BR_F32),
+                                      br_ones(BR_SHAPE(6, 3, 2, 3), BR_F32), NULL,
+                                      BR_OPTIONS(br_conv, .padding = BR_PAIR(1, 0))),
+                "the output size would be 0");
     check_fails(br_f_conv1d(br_ones(BR_SHAPE(3, 5), BR_F32), br_ones(BR_SHAPE(2, 3, 0), BR_F32),
                             NULL, NULL),
                 "has a kernel of size 0, must be at least 1");

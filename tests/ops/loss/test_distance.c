@@ -266,16 +266,25 @@ static void count_warning(br_error code, const char *message, void *context)
     warnings += code == BR_WARNING && strstr(message, context);
 }
 
+#define BROADCAST "_loss: target [3] has another shape than input [3, 1]"
+
 /* PyTorch warns, too. */
 Test(distance, broadcast_targets_cause_a_warning)
 {
     br_tensor *x = br_ones(BR_SHAPE(3, 1), BR_F32), *y = br_ones(BR_SHAPE(3), BR_F32);
-    br_set_error_callback(count_warning, "loss: target [3] has another shape than input [3, 1]");
+    br_set_error_callback(count_warning, "mse" BROADCAST);
     br_mse_loss(x, y, BR_REDUCTION_MEAN);
+    cr_assert_eq(warnings, 1);
+    br_set_error_callback(count_warning, "l1" BROADCAST);
     br_l1_loss(x, y, BR_REDUCTION_MEAN);
+    cr_assert_eq(warnings, 2);
+    br_set_error_callback(count_warning, "smooth_l1" BROADCAST);
     br_smooth_l1_loss(x, y, BR_REDUCTION_MEAN, 1);
+    cr_assert_eq(warnings, 3);
+    br_set_error_callback(count_warning, "huber" BROADCAST);
     br_huber_loss(x, y, BR_REDUCTION_MEAN, 1);
     cr_assert_eq(warnings, 4);
+    br_set_error_callback(count_warning, "");
     br_mse_loss(y, y, BR_REDUCTION_MEAN);
     cr_assert_eq(warnings, 4);
     br_set_error_callback(NULL, NULL);

@@ -276,6 +276,21 @@ Test(arithmetic, errors)
 }
 
 /* As in PyTorch, integers are divided as f32. */
+/* No element is divided. */
+Test(arithmetic, empty_tensors_may_be_divided_by_an_integer_0)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *none = br_zeros(BR_SHAPE(0), BR_I64), *zero = br_zeros(BR_SHAPE(1), BR_I64);
+    br_tensor *results[] = { br_fmod(none, zero), br_remainder(none, zero),
+                             br_floor_divide(none, zero),
+                             br_div_mode(none, zero, BR_ROUNDING_TRUNC) };
+    check_ok();
+    for (int i = 0; i < 4; i++)
+        cr_expect_eq(br_numel(results[i]), 0);
+    check_fails(br_fmod(zero, zero), "0");
+    br_scope_end(scope);
+}
+
 Test(arithmetic, true_division_of_integers)
 {
     br_scope *scope = br_scope_begin();

@@ -222,6 +222,39 @@ Test(dropout, the_fast_generator_uses_one_random_number_as_seed)
     br_set_dropout_rng(BR_DROPOUT_PYTORCH);
 }
 
+static int by_word(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The parts of a large tensor, which threads may process, have masks of their own: of the masks of
+ * 64 elements, no two are equal. */
+Test(dropout, no_mask_occurs_twice)
+{
+    enum { WORDS = 1 << 14 };
+    static uint64_t words[WORDS];
+    for (int generator = 0; generator < 2; generator++) {
+        br_scope *scope = br_scope_begin();
+        br_set_dropout_rng(generator ? BR_DROPOUT_FAST : BR_DROPOUT_PYTORCH);
+        br_manual_seed(6);
+        const float *y =
+            br_data_f32(br_f_dropout(br_ones(BR_SHAPE(64 * WORDS), BR_F32), 0.5, true));
+        for (int i = 0; i < WORDS; i++) {
+            words[i] = 0;
+            for (int k = 0; k < 64; k++)
+                words[i] |= (uint64_t)(y[64 * i + k] != 0) << k;
+        }
+        qsort(words, WORDS, sizeof *words, by_word);
+        int equal = 0;
+        for (int i = 1; i < WORDS; i++)
+            equal += words[i] == words[i - 1];
+        cr_expect_eq(equal, 0, "generator %d: %d", generator, equal);
+        br_scope_end(scope);
+    }
+    br_set_dropout_rng(BR_DROPOUT_PYTORCH);
+}
+
 Test(dropout, the_gradient_uses_the_same_mask)
 {
     br_tensor *x = leaf(br_ones(BR_SHAPE(40, 900), BR_F32));

@@ -73,6 +73,20 @@ Test(in_place, overlap)
     br_scope_end(scope);
 }
 
+/* One copy of an expanded tensor shares no elements. Its dimension of size 1 has the stride 0. */
+Test(in_place, one_copy_of_an_expanded_tensor)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = iota(BR_SHAPE(2, 3), BR_F32);
+    br_tensor *copies = br_expand(x, BR_SHAPE(4, 2, 3));
+    br_tensor *one = br_transpose(br_slice(copies, 0, 0, 1, 1), 1, 2);
+    cr_assert_eq(br_stride(one, 0), 0);
+    cr_assert(br_add_scalar_(one, 10), "%s", br_error_message());
+    check_equals(x, 10, 11, 12, 13, 14, 15);
+    check_fails(br_add_scalar_(br_slice(copies, 0, 0, 2, 1), 1), "");
+    br_scope_end(scope);
+}
+
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
 static br_tensor *change_everything(br_tensor *const *x, int n, void *context)

@@ -72,14 +72,47 @@ Test(view, flatten_unsqueeze_squeeze)
     check_shape(br_unsqueeze(x, 0), BR_SHAPE(1, 2, 3, 4));
     check_shape(br_unsqueeze(x, -1), BR_SHAPE(2, 3, 4, 1));
     check_fails(br_unsqueeze(x, 4), "dim is 4, must be in -4 .. 3 for x [2, 3, 4]");
-    check_fails(br_unsqueeze(br_zeros(8, (int64_t[]){ 1, 1, 1, 1, 1, 1, 1, 1 }, BR_F32), 0),
-                "maximum number of dimensions");
     br_tensor *ones = br_unsqueeze(br_unsqueeze(x, 1), -1);
     check_shape(br_squeeze(ones, 1), BR_SHAPE(2, 3, 4, 1));
     check_shape(br_squeeze(ones, 0), BR_SHAPE(2, 1, 3, 4, 1));
     check_shape(br_squeeze(ones, BR_ALL), BR_SHAPE(2, 3, 4));
     cr_assert(br_shares_storage(x, br_squeeze(ones, BR_ALL)));
     check_fails(br_squeeze(x, 3), "dim is 3, must be in -3 .. 2");
+}
+
+/* Messages state the range of a dimension: -n .. n - 1 of the result's n dimensions. */
+Test(view, messages_state_the_range_of_a_dimension)
+{
+    br_tensor *x = br_zeros(BR_SHAPE(2, 3), BR_F32), *parts[2];
+    check_fails(br_diagonal(x, 0, 2, 1), "dim1 is 2, must be in -2 .. 1 for x of shape [2, 3]");
+    check_fails(br_diagonal(x, 0, 0, -3), "dim2 is -3, must be in -2 .. 1");
+    check_fails(br_diag_embed(x, 0, 3, 0), "dim1 is 3, must be in -3 .. 2");
+    check_fails(br_stack(1, &x, 3), "dim is 3, must be in -3 .. 2");
+    check_fails(br_cat(1, &x, 2), "dim is 2, must be in -2 .. 1");
+    check_fails(br_unsqueeze(x, -4), "dim is -4, must be in -3 .. 2");
+    check_fails(br_select(x, 2, 0), "dim is 2, must be in -2 .. 1");
+    check_fails(br_slice(x, -3, 0, 1, 1), "dim is -3, must be in -2 .. 1");
+    check_fails(br_softmax(x, 2), "dim is 2, must be in -2 .. 1");
+    check_fails(br_sum_dim(x, BR_DIMS(2), false), "dims is 2, must be in -2 .. 1");
+    check_fails(br_transpose(x, 0, 2), "is 2, must be in -2 .. 1");
+    check_fails(br_split(x, 1, 2, 2, parts) > 0, "dim is 2, must be in -2 .. 1");
+    check_fails(br_softmax(br_scalar(1, BR_F32), 1), "dim is 1, must be in -1 .. 0");
+}
+
+/* A tensor with the maximum number of dimensions gets no further one. */
+Test(view, no_operation_adds_a_ninth_dimension)
+{
+    const int64_t sizes[BR_MAX_DIMS] = { 1, 1, 1, 1, 1, 1, 1, 2 };
+    br_tensor *x = br_zeros(BR_MAX_DIMS, sizes, BR_F32), *ids = br_to(x, BR_I64);
+    check_fails(br_unsqueeze(x, 0), "maximum number of dimensions");
+    check_fails(br_unfold(x, 7, 1, 1), "maximum number of dimensions");
+    check_fails(br_diag_embed(x, 0, 0, 1), "maximum number of dimensions");
+    check_fails(br_stack(1, &x, 0), "ndim is 9, must be 0 .. 8");
+    check_fails(br_one_hot(ids, 3), "ndim is 9, must be 0 .. 8");
+    check_fails(br_unflatten(x, 7, BR_SHAPE(2, 1)), "cannot become 2 dimensions: must be 1 .. 1");
+    br_tensor *seven = br_select(x, 0, 0);
+    cr_assert(br_unsqueeze(seven, 0) && br_unfold(seven, 6, 1, 1) && br_stack(1, &seven, 0));
+    cr_assert(br_diag_embed(seven, 0, 0, 1) && br_one_hot(br_select(ids, 0, 0), 3));
 }
 
 Test(view, transpose_and_permute)
