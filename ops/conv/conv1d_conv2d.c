@@ -2,6 +2,7 @@
  * and without a batch. A 1-d convolution is a 2-d one with one row. */
 #include "ops/autocast.h"
 #include "ops/conv/convolution_internal.h"
+#include "ops/widen.h"
 
 #include <inttypes.h>
 
@@ -267,11 +268,14 @@ static br_tensor *conv_transpose(const char *op, int dims, br_tensor *x, br_tens
         return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *seen = with_rows(&c, x, weight, &weight);
+    br_rounding rounding = { .any = false };
+    if (bias)
+        rounding = BR_WIDEN(&seen, &weight, &bias);
     br_tensor *y = br_failed() ? NULL : br__convolve_back(&g, seen, weight);
     if (y && bias)
         y = br_add(y, br_reshape(bias, BR_SHAPE(g.channels, 1, 1)));
     y = y ? without_rows(&c, y, x) : NULL;
-    return br__composed(scope, y);
+    return br__composed(scope, br__narrowed(rounding, y));
 }
 
 br_tensor *br_f_conv_transpose1d(br_tensor *x, br_tensor *weight, br_tensor *bias,

@@ -5,6 +5,7 @@
  * pooling is linear and saves nothing; its adjoint is an operation whose gradient is average
  * pooling again. */
 #include "ops/index/index_internal.h"
+#include "ops/widen.h"
 
 #include <inttypes.h>
 
@@ -159,7 +160,8 @@ static bool check_number(const char *op, const char *name, int64_t value, int64_
 static bool set_sizes(settings *s, const br_tensor *x)
 {
     br_pool_geometry *p = &s->pool;
-    if (!br__floating(s->op, "x", x))
+    const bool integers = s->max && s->dims == 2; /* as in PyTorch */
+    if (integers ? !br__is_number(s->op, "x", x) : !br__floating(s->op, "x", x))
         return false;
     if (x->ndim < s->dims + 1 || x->ndim > s->dims + 2) {
         br_fail(BR_ERROR_SHAPE, s->op, "x %s must have %d dimensions, or %d without the batch",

@@ -1,6 +1,6 @@
 /* ops/index/getitem.c - getitem: indexing by the text between Python's brackets. It is composed of
  * views and of indexing by tensors. */
-#include "ops/ops_internal.h"
+#include "ops/widen.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -83,8 +83,8 @@ static bool good_index(const br_tensor *index)
 {
     if (!br__required("getitem", "an index", index))
         return false;
-    if (index->dtype != BR_I64 && index->dtype != BR_BOOL)
-        br_fail(BR_ERROR_DTYPE, "getitem", "an index is %s, must be i64 or bool",
+    if (index->dtype != BR_I64 && index->dtype != BR_BOOL && !br__is_short_index(index))
+        br_fail(BR_ERROR_DTYPE, "getitem", "an index is %s, must be i64, i32 or bool",
                 br_dtype_name(index->dtype));
     return !br_failed();
 }

@@ -3,7 +3,7 @@
  *
  * All are composed of operations that index one dimension, and so are their gradients. */
 #include "ops/index/index_internal.h"
-#include "ops/ops_internal.h"
+#include "ops/widen.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -135,7 +135,7 @@ static bool list_indices(const char *op, const br_tensor *x, int n, br_tensor *c
     if (n < 0 || (n > 0 && !indices))
         br_fail(BR_ERROR_ARGUMENT, op, "indices must be a list of n = %d tensors", n);
     for (int i = 0; i < n && !br_failed(); i++) {
-        br_tensor *index = indices[i];
+        br_tensor *index = br__is_short_index(indices[i]) ? br_to(indices[i], BR_I64) : indices[i];
         if (index && index->dtype == BR_BOOL) {
             dim += spread_mask(op, x, index, dim, list) ? index->ndim : 0;
             continue;

@@ -5,7 +5,7 @@
  * value is kept if indices are equal. */
 #include "autograd/in_place.h"
 #include "ops/index/index_internal.h"
-#include "ops/ops_internal.h"
+#include "ops/widen.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -97,6 +97,11 @@ enum { X, SOURCE }; /* inputs */
 static br_tensor *apply(const kind *k, request r)
 {
     BR_OP(k->op.name);
+    if ((!k->slices || k->adds) && br__is_short_index(r.index)) {
+        br_scope *scope = br_scope_begin();
+        r.index = br_to(r.index, BR_I64);
+        return br__composed(scope, apply(k, r));
+    }
     if (!check(k, &r))
         return NULL;
     br_tensor *y = k->in_place ? r.x : br__new_like(k->op.name, r.x, r.x->dtype);
@@ -352,7 +357,7 @@ static br_tensor *add(const kind *k, br_tensor *x, int64_t dim, br_tensor *index
     BR_OP(k->op.name);
     br_scalar_operand scalar;
     if (!br__required(k->op.name, "source", source) ||
-        !br__scalar_operand(k->op.name, alpha, source->dtype, &scalar))
+        !br__scalar_operand(k->op.name, alpha, br__computed(source->dtype), &scalar))
         return NULL;
     br_scope *scope = br_scope_begin();
     source = source->dtype == BR_BOOL ? br_zeros_like(source) : br_mul_scalar(source, alpha);

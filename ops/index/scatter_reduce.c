@@ -5,8 +5,8 @@
  * PyTorch's gradients: equal extremes share the gradient, and the gradient of a factor is the
  * product of the others. */
 #include "ops/index/index_internal.h"
-#include "ops/ops_internal.h"
 #include "ops/scaling.h"
+#include "ops/widen.h"
 
 #include <string.h>
 
@@ -29,7 +29,8 @@ static br_tensor *mean_of(br_tensor *x, int64_t dim, br_tensor *index, br_tensor
 {
     br_tensor *one = br_ones_like(src);
     br_tensor *count = sum_of(br_ones_like(x), dim, index, one, self);
-    return br_div(sum_of(x, dim, index, src, self), count);
+    br_tensor *sum = sum_of(x, dim, index, src, self);
+    return br_div_mode(sum, count, br_is_floating(x) ? BR_ROUNDING_NONE : BR_ROUNDING_FLOOR);
 }
 
 /* ---- Product and extremes -------------------------------------------------------------------- */
@@ -197,9 +198,8 @@ static bool check(br_tensor *x, int64_t *dim, br_tensor *index, br_tensor *src,
     if (reduce < BR_SCATTER_SUM || reduce > BR_SCATTER_AMIN)
         br_fail(BR_ERROR_ARGUMENT, op_name, "reduce is %d, must be a br_scatter_reduction",
                 (int)reduce);
-    else if (!br_is_floating(x) && reduce == BR_SCATTER_MEAN)
-        br_fail(BR_ERROR_DTYPE, op_name, "x %s is %s, must be a floating-point dtype for means",
-                br__shape(x), br_dtype_name(x->dtype));
+    else if (reduce == BR_SCATTER_MEAN && !br__is_number(op_name, "x", x))
+        return false;
     else
         br__check_scatter(op_name, x, *dim, index, src);
     return !br_failed();
@@ -209,6 +209,11 @@ br_tensor *br_scatter_reduce(br_tensor *x, int64_t dim, br_tensor *index, br_ten
                              br_scatter_reduction reduce, bool include_self)
 {
     BR_OP(op_name);
+    if (br__is_short_index(index)) {
+        br_scope *scope = br_scope_begin();
+        index = br_to(index, BR_I64);
+        return br__composed(scope, br_scatter_reduce(x, dim, index, src, reduce, include_self));
+    }
     if (!check(x, &dim, index, src, reduce))
         return NULL;
     br_scope *scope = br_scope_begin();

@@ -12,13 +12,19 @@
 
 /* ---- Checks and reduction -------------------------------------------------------------------- */
 
-bool br__check_broadcastable(const char *op, const char *a_name, const br_tensor *a,
-                             const char *b_name, const br_tensor *b)
+bool br__check_numbers(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
+                       const br_tensor *b)
 {
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
-    return br__floating(op, a_name, a) && br__compatible(op, a_name, a, b_name, b) &&
+    return br__is_number(op, a_name, a) && br__compatible(op, a_name, a, b_name, b) &&
            br__broadcast_named(op, a_name, a, b_name, b, &ndim, sizes);
+}
+
+bool br__check_broadcastable(const char *op, const char *a_name, const br_tensor *a,
+                             const char *b_name, const br_tensor *b)
+{
+    return br__floating(op, a_name, a) && br__check_numbers(op, a_name, a, b_name, b);
 }
 
 static br_tensor *reduced(const char *op, br_tensor *losses, br_reduction reduction)
@@ -37,10 +43,10 @@ static br_tensor *reduced(const char *op, br_tensor *losses, br_reduction reduct
                    (int)reduction);
 }
 
-br_tensor *br__finish_loss(const char *op, br_scope *scope, br_tensor *losses,
+br_tensor *br__finish_loss(const char *op, br_scope *scope, br_rounding rounding, br_tensor *losses,
                            br_reduction reduction)
 {
-    return br__composed(scope, reduced(op, losses, reduction));
+    return br__composed(scope, br__narrowed(rounding, reduced(op, losses, reduction)));
 }
 
 /* Warns of a target that is broadcast, as PyTorch does. A target [n] for an input [n, 1] gives the
@@ -77,7 +83,9 @@ br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reducti
         return NULL;
     warn_of_broadcast("mse_loss", input, target);
     br_scope *scope = br_scope_begin();
-    return br__finish_loss("mse_loss", scope, br_pow_scalar(br_sub(input, target), 2), reduction);
+    const br_rounding rounding = BR_WIDEN(&input, &target);
+    return br__finish_loss("mse_loss", scope, rounding, br_pow_scalar(br_sub(input, target), 2),
+                           reduction);
 }
 
 br_tensor *br_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
@@ -94,7 +102,8 @@ br_tensor *br_l1_loss(br_tensor *input, br_tensor *target, br_reduction reductio
         return NULL;
     warn_of_broadcast("l1_loss", input, target);
     br_scope *scope = br_scope_begin();
-    return br__finish_loss("l1_loss", scope, br_abs(br_sub(input, target)), reduction);
+    const br_rounding rounding = BR_WIDEN(&input, &target);
+    return br__finish_loss("l1_loss", scope, rounding, br_abs(br_sub(input, target)), reduction);
 }
 
 /* Smooth L1 and Huber loss of a difference d. The loss is quadratic for |d| < bound, and continues
@@ -155,9 +164,10 @@ br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction r
     if (!(beta >= 0 && beta < INFINITY))
         return br_fail(BR_ERROR_ARGUMENT, op, "beta is %g, must be finite and at least 0", beta);
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&input, &target);
     br_tensor *d = br_sub(input, target);
     br_tensor *losses = beta > 0 ? bend_loss(&smooth_l1_op, d, &(bend){ beta, false }) : br_abs(d);
-    return br__finish_loss(op, scope, losses, reduction);
+    return br__finish_loss(op, scope, rounding, losses, reduction);
 }
 
 br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduction, double delta)
@@ -172,8 +182,9 @@ br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduc
         return br_fail(BR_ERROR_ARGUMENT, op, "delta is %g, must be finite and larger than 0",
                        delta);
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&input, &target);
     br_tensor *losses = bend_loss(&huber_op, br_sub(input, target), &(bend){ delta, true });
-    return br__finish_loss(op, scope, losses, reduction);
+    return br__finish_loss(op, scope, rounding, losses, reduction);
 }
 
 /* ---- Losses of probabilities ----------------------------------------------------------------- */
@@ -198,13 +209,14 @@ br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tensor *targ
         (pos_weight && !br__check_broadcastable(op, "input", input, "pos_weight", pos_weight)))
         return NULL;
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&input, &target, &weight, &pos_weight);
     br_tensor *not_target = br_rsub_scalar(target, 1);
     br_tensor *hit = weighted(br_softplus(br_neg(input), 1, INFINITY), target);
     br_tensor *miss = weighted(br_softplus(input, 1, INFINITY), not_target);
     br_tensor *losses = br_add(pos_weight ? weighted(hit, pos_weight) : hit, miss);
     if (weight)
         losses = weighted(losses, weight);
-    return br__finish_loss(op, scope, losses, reduction);
+    return br__finish_loss(op, scope, rounding, losses, reduction);
 }
 
 /* Returns log p, but at least -100, as in PyTorch. */
@@ -267,8 +279,10 @@ br_tensor *br_binary_cross_entropy(br_tensor *input, br_tensor *target, br_tenso
     if (!are_probabilities(op, "input", input) || !are_probabilities(op, "target", target))
         return NULL;
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&input, &target, &weight);
     br_tensor *losses = bce(input, target);
-    return br__finish_loss(op, scope, weight ? weighted(losses, weight) : losses, reduction);
+    return br__finish_loss(op, scope, rounding, weight ? weighted(losses, weight) : losses,
+                           reduction);
 }
 
 /* The loss is t (log t - x), where x is the logarithm of a probability. It is 0 where t = 0. */
@@ -282,6 +296,7 @@ br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction
         br_raise(BR_WARNING, "kl_div: the reduction mean divides by the number of elements; "
                              "batchmean gives the Kullback-Leibler divergence");
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&input, &target);
     br_tensor *losses;
     if (log_target) {
         losses = weighted(br_sub(target, input), br_exp(target));
@@ -291,9 +306,9 @@ br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction
         losses = br_sub(entropy, weighted(input, target));
     }
     if (reduction != BR_REDUCTION_BATCHMEAN)
-        return br__finish_loss("kl_div", scope, losses, reduction);
+        return br__finish_loss("kl_div", scope, rounding, losses, reduction);
     double batch = input->ndim > 0 ? (double)input->sizes[0] : 1;
-    return br__composed(scope, br_div_scalar(br_sum(losses), batch));
+    return br__composed(scope, br__narrowed(rounding, br_div_scalar(br_sum(losses), batch)));
 }
 
 /* ---- Similarity and distance of vectors ------------------------------------------------------ */
@@ -324,12 +339,13 @@ br_tensor *br_cosine_similarity(br_tensor *x1, br_tensor *x2, int64_t dim, doubl
     if (!br__wrap_dim(op, "dim", &both, &dim))
         return NULL;
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&x1, &x2);
     br_tensor *a = br_expand(x1, ndim, both.sizes), *b = br_expand(x2, ndim, both.sizes);
     /* Each vector is divided by its own length, as in PyTorch: a product of lengths could
      * underflow. */
     br_tensor *y = br_mul(br_div(a, length(a, dim, eps)), br_div(b, length(b, dim, eps)));
     y = br_sum_dim(y, BR_DIMS(dim), false);
-    return br__finish_loss(op, scope, y, BR_REDUCTION_NONE);
+    return br__finish_loss(op, scope, rounding, y, BR_REDUCTION_NONE);
 }
 
 br_tensor *br_pairwise_distance(br_tensor *x1, br_tensor *x2, double p, double eps, bool keepdim)
@@ -342,9 +358,11 @@ br_tensor *br_pairwise_distance(br_tensor *x1, br_tensor *x2, double p, double e
         return br__composed(
             scope, br_pairwise_distance(br_to(x1, dtype), br_to(x2, dtype), p, eps, keepdim));
     }
-    if (!br__check_broadcastable(op, "x1", x1, "x2", x2))
+    if (!br__check_numbers(op, "x1", x1, "x2", x2))
         return NULL;
     br_scope *scope = br_scope_begin();
-    br_tensor *difference = br_add_scalar(br_sub(x1, x2), eps);
-    return br__composed(scope, br_norm_dim(difference, p, BR_DIMS(-1), keepdim));
+    const br_rounding rounding = BR_WIDEN(&x1, &x2);
+    br_tensor *difference = br_add_scalar(br__as_floating(br_sub(x1, x2)), eps);
+    br_tensor *y = br_norm_dim(difference, p, BR_DIMS(-1), keepdim);
+    return br__composed(scope, br__narrowed(rounding, y));
 }

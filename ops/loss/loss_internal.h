@@ -2,7 +2,7 @@
 #ifndef BR_LOSS_INTERNAL_H
 #define BR_LOSS_INTERNAL_H
 
-#include "ops/ops_internal.h"
+#include "ops/widen.h"
 
 /* Returns true if input is floating-point of shape [n, c, d...] or [c], and target is i64 of shape
  * [n, d...] or []; fails otherwise. */
@@ -31,12 +31,16 @@ br_tensor *br__cross_entropy_composed(br_tensor *input, br_tensor *target,
  * otherwise. */
 bool br__check_broadcastable(const char *op, const char *a_name, const br_tensor *a,
                              const char *b_name, const br_tensor *b);
+/* The same, but also accepts integers. */
+bool br__check_numbers(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
+                       const br_tensor *b);
 /* Returns x, with 0 where it is infinite or NaN and the factor is 0. A factor of 0, such as a
  * weight or a target probability, leaves an element out, but its product with infinity would be
  * NaN. */
 br_tensor *br__unless_left_out(br_tensor *x, br_tensor *factor);
-/* Reduces the losses and ends the scope in which they were computed. */
-br_tensor *br__finish_loss(const char *op, br_scope *scope, br_tensor *losses,
+/* Reduces the losses, rounds them to bf16 or f16 if the operands were converted, and ends the scope
+ * in which they were computed. */
+br_tensor *br__finish_loss(const char *op, br_scope *scope, br_rounding rounding, br_tensor *losses,
                            br_reduction reduction);
 
 #endif

@@ -24,9 +24,9 @@ br_tensor *br_triplet_margin_loss(br_tensor *anchor, br_tensor *positive, br_ten
     BR_OP(op);
     BR_AUTOCAST(
         br_triplet_margin_loss(RAISE(anchor), RAISE(positive), RAISE(negative), options, reduction))
-    if (!br__check_broadcastable(op, "anchor", anchor, "positive", positive) ||
-        !br__check_broadcastable(op, "anchor", anchor, "negative", negative) ||
-        !br__check_broadcastable(op, "positive", positive, "negative", negative))
+    if (!br__check_numbers(op, "anchor", anchor, "positive", positive) ||
+        !br__check_numbers(op, "anchor", anchor, "negative", negative) ||
+        !br__check_numbers(op, "positive", positive, "negative", negative))
         return NULL;
     if (anchor->ndim != positive->ndim || anchor->ndim != negative->ndim)
         return br_fail(
@@ -36,13 +36,14 @@ br_tensor *br_triplet_margin_loss(br_tensor *anchor, br_tensor *positive, br_ten
     if (!(o->margin > 0))
         return br_fail(BR_ERROR_ARGUMENT, op, "margin is %g, must be larger than 0", o->margin);
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&anchor, &positive, &negative);
     br_tensor *dist_pos = br_pairwise_distance(anchor, positive, o->p, o->eps, false);
     br_tensor *dist_neg = br_pairwise_distance(anchor, negative, o->p, o->eps, false);
     if (o->swap)
         dist_neg =
             br_minimum(dist_neg, br_pairwise_distance(positive, negative, o->p, o->eps, false));
     br_tensor *losses = positive_part(br_add_scalar(br_sub(dist_pos, dist_neg), o->margin));
-    return br__finish_loss(op, scope, losses, reduction);
+    return br__finish_loss(op, scope, rounding, losses, reduction);
 }
 
 br_tensor *br_margin_ranking_loss(br_tensor *input1, br_tensor *input2, br_tensor *target,
@@ -52,12 +53,14 @@ br_tensor *br_margin_ranking_loss(br_tensor *input1, br_tensor *input2, br_tenso
     BR_OP(op);
     BR_AUTOCAST(
         br_margin_ranking_loss(RAISE(input1), RAISE(input2), RAISE(target), margin, reduction))
-    if (!br__check_broadcastable(op, "input1", input1, "input2", input2) ||
-        !br__check_broadcastable(op, "input1", input1, "target", target))
+    if (!br__check_numbers(op, "input1", input1, "input2", input2) ||
+        !br__check_numbers(op, "input1", input1, "target", target))
         return NULL;
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&input1, &input2, &target);
     br_tensor *wrong = br_mul(br_neg(target), br_sub(input1, input2));
-    return br__finish_loss(op, scope, positive_part(br_add_scalar(wrong, margin)), reduction);
+    return br__finish_loss(op, scope, rounding,
+                           positive_part(br_add_scalar(br__as_floating(wrong), margin)), reduction);
 }
 
 /* The loss is the input where the target is 1, and max(margin - input, 0) where it is -1. */
@@ -70,25 +73,28 @@ br_tensor *br_hinge_embedding_loss(br_tensor *input, br_tensor *target, double m
     if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&input, &target);
     br_tensor *zero = br_new_zeros(input, BR_SCALAR, input->dtype);
     br_tensor *apart = positive_part(br_rsub_scalar(input, margin));
     br_tensor *losses = br_add(br_where(br_ne_scalar(target, 1), apart, zero),
                                br_where(br_ne_scalar(target, -1), input, zero));
-    return br__finish_loss(op, scope, losses, reduction);
+    return br__finish_loss(op, scope, rounding, losses, reduction);
 }
 
 /* A vector divided by a scale, and its squared norm plus 1e-12, divided by the square of the scale.
- * The scale is 1 unless squares of the elements could overflow. */
+ * The scale is 1 unless squares of the elements could overflow; for integers it is 1. */
 typedef struct scaled_vector {
     br_tensor *x, *square;
 } scaled_vector;
 
 static scaled_vector scaled_to_square(br_tensor *x)
 {
-    br_tensor *scale = br__scale_of_large("cosine_embedding_loss", x, 1u << (br_ndim(x) - 1));
+    const bool may_scale = x && br_is_floating(x);
+    br_tensor *scale =
+        may_scale ? br__scale_of_large("cosine_embedding_loss", x, 1u << (br_ndim(x) - 1)) : NULL;
     if (scale)
         x = br_div(x, scale);
-    br_tensor *square = br_sum_dim(br_mul(x, x), BR_DIMS(-1), true);
+    br_tensor *square = br__as_floating(br_sum_dim(br_mul(x, x), BR_DIMS(-1), true));
     return (scaled_vector){ x, br_squeeze(br__add_scaled_eps(square, 1e-12, scale), -1) };
 }
 
@@ -97,7 +103,7 @@ static scaled_vector scaled_to_square(br_tensor *x)
 static br_tensor *cosine_of(br_tensor *a, br_tensor *b)
 {
     scaled_vector u = scaled_to_square(a), v = scaled_to_square(b);
-    br_tensor *dot = br_sum_dim(br_mul(u.x, v.x), BR_DIMS(-1), false);
+    br_tensor *dot = br__as_floating(br_sum_dim(br_mul(u.x, v.x), BR_DIMS(-1), false));
     return br_div(dot, br_sqrt(br_mul(u.square, v.square)));
 }
 
@@ -108,7 +114,7 @@ br_tensor *br_cosine_embedding_loss(br_tensor *input1, br_tensor *input2, br_ten
     BR_OP(op);
     BR_AUTOCAST(
         br_cosine_embedding_loss(RAISE(input1), RAISE(input2), RAISE(target), margin, reduction))
-    if (!br__check_broadcastable(op, "input1", input1, "input2", input2) ||
+    if (!br__check_numbers(op, "input1", input1, "input2", input2) ||
         !br__compatible(op, "input1", input1, "target", target))
         return NULL;
     bool fits =
@@ -119,12 +125,13 @@ br_tensor *br_cosine_embedding_loss(br_tensor *input1, br_tensor *input2, br_ten
                        "[d], [d] and []",
                        br__shape(input1), br__shape(input2), br__shape(target));
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&input1, &input2, &target);
     br_tensor *cosine = cosine_of(input1, input2);
-    br_tensor *zero = br_new_zeros(input1, BR_SCALAR, input1->dtype);
+    br_tensor *zero = cosine ? br_new_zeros(cosine, BR_SCALAR, cosine->dtype) : NULL;
     br_tensor *apart = positive_part(br_sub_scalar(cosine, margin));
     br_tensor *losses = br_add(br_where(br_eq_scalar(target, 1), br_rsub_scalar(cosine, 1), zero),
                                br_where(br_eq_scalar(target, -1), apart, zero));
-    return br__finish_loss(op, scope, losses, reduction);
+    return br__finish_loss(op, scope, rounding, losses, reduction);
 }
 
 /* The loss is log(1 + exp(-t x)). */
@@ -136,6 +143,7 @@ br_tensor *br_soft_margin_loss(br_tensor *input, br_tensor *target, br_reduction
     if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&input, &target);
     br_tensor *losses = br_softplus(br_mul(br_neg(target), input), 1, INFINITY);
-    return br__finish_loss(op, scope, losses, reduction);
+    return br__finish_loss(op, scope, rounding, losses, reduction);
 }

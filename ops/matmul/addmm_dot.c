@@ -2,9 +2,10 @@
  * dot, outer, addmm, addmv, addbmm, baddbmm. outer is composed of an elementwise product, the
  * others of matmul and sums. */
 #include "ops/autocast.h"
-#include "ops/ops_internal.h"
+#include "ops/widen.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
@@ -12,7 +13,7 @@ static bool check_pair(const char *op, const char *a_name, const br_tensor *a, i
                        const char *b_name, const br_tensor *b, int b_ndim)
 {
     if (!br__required(op, a_name, a) || !br__required(op, b_name, b) ||
-        !br__floating(op, a_name, a) || !br__compatible(op, a_name, a, b_name, b))
+        !br__is_number(op, a_name, a) || !br__compatible(op, a_name, a, b_name, b))
         return false;
     if (a->ndim != a_ndim || b->ndim != b_ndim)
         br_fail(BR_ERROR_SHAPE, op, "%s %s and %s %s must have %d and %d dimensions", a_name,
@@ -69,9 +70,14 @@ static br_tensor *times(br_tensor *t, double factor)
     return factor == 1 ? t : br_mul_scalar(t, factor);
 }
 
-/* Returns beta input + alpha product. With beta = 0 the input is ignored, even if it is NaN. */
+/* Returns beta input + alpha product. With beta = 0 the input is ignored, even if it is NaN. For
+ * integers, the factors are truncated, as in PyTorch. */
 static br_tensor *added(br_tensor *input, br_tensor *product, double beta, double alpha)
 {
+    if (input && !br_is_floating(input)) {
+        beta = trunc(beta);
+        alpha = trunc(alpha);
+    }
     input = beta == 0 ? br_masked_fill(input, br_new_ones(input, BR_SCALAR, BR_BOOL), 0)
                       : times(input, beta);
     return br_add(input, times(product, alpha));
@@ -105,8 +111,11 @@ br_tensor *br_addmm(br_tensor *input, br_tensor *mat1, br_tensor *mat2, double b
         return NULL;
     br_scope *scope = br_scope_begin();
     bool is_bias = input->ndim == 1 && input->sizes[0] == sizes[1] && beta == 1 && alpha == 1;
-    return br__composed(scope, is_bias ? br_f_linear(mat1, br_t(mat2), input)
-                                       : added(input, br_mm(mat1, mat2), beta, alpha));
+    if (is_bias)
+        return br__composed(scope, br_f_linear(mat1, br_t(mat2), input));
+    const br_rounding rounding = BR_WIDEN(&input, &mat1, &mat2);
+    return br__composed(scope,
+                        br__narrowed(rounding, added(input, br_mm(mat1, mat2), beta, alpha)));
 }
 
 br_tensor *br_addmv(br_tensor *input, br_tensor *mat, br_tensor *vec, double beta, double alpha)
@@ -118,7 +127,9 @@ br_tensor *br_addmv(br_tensor *input, br_tensor *mat, br_tensor *vec, double bet
         !check_input("addmv", input, mat, vec, 1, mat->sizes))
         return NULL;
     br_scope *scope = br_scope_begin();
-    return br__composed(scope, added(input, br_matmul(mat, vec), beta, alpha));
+    const br_rounding rounding = BR_WIDEN(&input, &mat, &vec);
+    return br__composed(scope,
+                        br__narrowed(rounding, added(input, br_matmul(mat, vec), beta, alpha)));
 }
 
 static bool check_batches(const char *op, const br_tensor *a, const br_tensor *b)
@@ -144,7 +155,9 @@ br_tensor *br_baddbmm(br_tensor *input, br_tensor *batch1, br_tensor *batch2, do
     if (!check_input("baddbmm", input, batch1, batch2, 3, sizes))
         return NULL;
     br_scope *scope = br_scope_begin();
-    return br__composed(scope, added(input, br_bmm(batch1, batch2), beta, alpha));
+    const br_rounding rounding = BR_WIDEN(&input, &batch1, &batch2);
+    return br__composed(scope,
+                        br__narrowed(rounding, added(input, br_bmm(batch1, batch2), beta, alpha)));
 }
 
 /* The sum over the batch is computed as one product whose inner dimension includes the batch. */
@@ -160,7 +173,9 @@ br_tensor *br_addbmm(br_tensor *input, br_tensor *batch1, br_tensor *batch2, dou
     if (!check_input("addbmm", input, batch1, batch2, 2, sizes))
         return NULL;
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&input, &batch1, &batch2);
     br_tensor *rows = br_reshape(br_transpose(batch1, 0, 1), BR_SHAPE(n, inner));
     br_tensor *columns = br_reshape(batch2, BR_SHAPE(inner, sizes[1]));
-    return br__composed(scope, added(input, br_mm(rows, columns), beta, alpha));
+    return br__composed(scope,
+                        br__narrowed(rounding, added(input, br_mm(rows, columns), beta, alpha)));
 }

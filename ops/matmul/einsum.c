@@ -6,7 +6,7 @@
  * summed: directly if only one operand has them, otherwise by a batched product. Autograd records
  * the operations that einsum is composed of. */
 #include "ops/autocast.h"
-#include "ops/ops_internal.h"
+#include "ops/widen.h"
 #include "tensor/min_max.h"
 
 #include <ctype.h>
@@ -406,7 +406,7 @@ br_tensor *br_einsum(const char *equation, int n, br_tensor *const *operands)
     BR_AUTOCAST(lowered_einsum(cast, equation, n, operands))
     for (int i = 0; i < n; i++)
         if (!br__required("einsum", "an operand", operands[i]) ||
-            !br__floating("einsum", "an operand", operands[i]) ||
+            !br__is_number("einsum", "an operand", operands[i]) ||
             !br__compatible("einsum", "operand 0", operands[0], "an operand", operands[i]))
             return NULL;
     plan p = { .equation = equation, .n = n, .operands = operands };

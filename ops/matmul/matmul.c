@@ -3,7 +3,7 @@
  * With C = A B the gradients are dA = dC B^T and dB = A^T dC: an operand is saved only if the
  * gradient of the other operand is needed. */
 #include "ops/autocast.h"
-#include "ops/ops_internal.h"
+#include "ops/widen.h"
 #include "tensor/min_max.h"
 
 #include <brasa/ops.h>
@@ -44,7 +44,7 @@ static bool check_operands(const char *op, const char *a_name, br_tensor *a, con
                            br_tensor *b)
 {
     return br__required(op, a_name, a) && br__required(op, b_name, b) &&
-           br__floating(op, a_name, a) && br__floating(op, b_name, b) &&
+           br__is_number(op, a_name, a) && br__is_number(op, b_name, b) &&
            br__compatible(op, a_name, a, b_name, b);
 }
 
@@ -77,6 +77,21 @@ static br_tensor *as_matrix(br_tensor *t)
     return br_reshape(t, BR_SHAPE(rows, br_size(t, -1)));
 }
 
+/* Converts the operands of a gradient of bf16 or f16 to f32 if it has more matrices than input i,
+ * because autograd then sums the matrices, and each would be rounded. */
+static void widen_if_summed(const br_node *node, int i, br_tensor **dy, br_tensor **other)
+{
+    int ndim;
+    int64_t own = 1, all = 1;
+    const int64_t *sizes = br_input_sizes(node, i, &ndim);
+    for (int d = 0; d < ndim - 2; d++)
+        own *= sizes[d];
+    for (int d = 0; d < br_ndim(*dy) - 2; d++)
+        all *= br_size(*dy, d);
+    if (own != all)
+        BR_WIDEN(dy, other);
+}
+
 /* The gradient of [.., n, k] x [.., k, m]. A vector is treated as one row if it is the first
  * operand and as one column if it is the second; the result does not have that dimension of size
  * 1. */
@@ -98,8 +113,9 @@ static void product_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     if (a_ndim == 1)
         dy = br_unsqueeze(dy, -2);
     if (br_needs_input_grad(node, 0)) {
-        br_tensor *b_t = b_ndim == 1 ? br_unsqueeze(b, 0) : br_transpose(b, -1, -2);
-        dx[0] = br_matmul(dy, b_t);
+        br_tensor *b_t = b_ndim == 1 ? br_unsqueeze(b, 0) : br_transpose(b, -1, -2), *wide = dy;
+        widen_if_summed(node, 0, &wide, &b_t);
+        dx[0] = br_matmul(wide, b_t);
         if (a_ndim == 1)
             dx[0] = br_squeeze(dx[0], -2);
     }
@@ -111,6 +127,7 @@ static void product_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         dy = as_matrix(dy);
     }
     br_tensor *a_t = a_ndim == 1 ? br_unsqueeze(a, -1) : br_transpose(a, -1, -2);
+    widen_if_summed(node, 1, &dy, &a_t);
     dx[1] = br_matmul(a_t, dy);
     if (b_ndim == 1)
         dx[1] = br_squeeze(dx[1], -1);

@@ -258,6 +258,36 @@ static void clamp_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op clamp_op = { "clamp", clamp_backward, false };
 
+/* Converts a bound to i64; an infinite one becomes the limit of the type. */
+static bool integer_bound(const char *op, double bound, int64_t *value)
+{
+    br_scalar_operand scalar;
+    if (isinf(bound))
+        *value = bound < 0 ? INT64_MIN : INT64_MAX;
+    else if (br__scalar_operand(op, bound, BR_I64, &scalar))
+        *value = scalar.value.i64;
+    return !br_failed();
+}
+
+static br_tensor *clamp_integers(const char *op, br_tensor *x, double min, double max)
+{
+    BR_OP(op);
+    int64_t bounds[2];
+    if (!integer_bound(op, min, &bounds[0]) || !integer_bound(op, max, &bounds[1]))
+        return NULL;
+    br_tensor *y = br__new_like(op, x, x->dtype);
+    if (y)
+        br__pointwise(BR_POINTWISE(clamp), 2, (const br_tensor *[]){ y, x }, bounds);
+    return y;
+}
+
+br_tensor *br_clamp(br_tensor *x, double min, double max)
+{
+    if (!br_failed() && x && br__is_kind(x->dtype, BR_KIND_INTEGER))
+        return clamp_integers("clamp", x, min, max);
+    return apply(&clamp_op, BR_POINTWISE(clamp), x, min, max);
+}
+
 /* ---- hardtanh -------------------------------------------------------------------------------- */
 
 /* The function is clamp, but its gradient passes NaN, as in PyTorch. */
@@ -278,37 +308,7 @@ br_tensor *br_hardtanh(br_tensor *x, double min, double max)
 {
     if (!(min <= max))
         return br_fail(BR_ERROR_ARGUMENT, "hardtanh", "min %g must be at most max %g", min, max);
+    if (x && br__is_kind(x->dtype, BR_KIND_INTEGER)) /* the bounds are truncated, as in PyTorch */
+        return clamp_integers("hardtanh", x, trunc(min), trunc(max));
     return apply(&hardtanh_op, BR_POINTWISE(clamp), x, min, max);
-}
-
-/* ---- clamp of integers ----------------------------------------------------------------------- */
-
-/* Converts a bound to i64; an infinite one becomes the limit of the type. */
-static bool integer_bound(double bound, int64_t *value)
-{
-    br_scalar_operand scalar;
-    if (isinf(bound))
-        *value = bound < 0 ? INT64_MIN : INT64_MAX;
-    else if (br__scalar_operand("clamp", bound, BR_I64, &scalar))
-        *value = scalar.value.i64;
-    return !br_failed();
-}
-
-static br_tensor *clamp_integers(br_tensor *x, double min, double max)
-{
-    BR_OP("clamp");
-    int64_t bounds[2];
-    if (!integer_bound(min, &bounds[0]) || !integer_bound(max, &bounds[1]))
-        return NULL;
-    br_tensor *y = br__new_like("clamp", x, x->dtype);
-    if (y)
-        br__pointwise(BR_POINTWISE(clamp), 2, (const br_tensor *[]){ y, x }, bounds);
-    return y;
-}
-
-br_tensor *br_clamp(br_tensor *x, double min, double max)
-{
-    if (!br_failed() && x && br__is_kind(x->dtype, BR_KIND_INTEGER))
-        return clamp_integers(x, min, max);
-    return apply(&clamp_op, BR_POINTWISE(clamp), x, min, max);
 }

@@ -3,8 +3,8 @@
  * Autograd sums gradients down to the shapes of broadcast inputs, so the backward functions here
  * may assume equal shapes. */
 #include "ops/all_elements.h"
-#include "ops/ops_internal.h"
 #include "ops/pointwise/promotion.h"
+#include "ops/widen.h"
 
 /* ---- Two tensors ----------------------------------------------------------------------------- */
 
@@ -70,13 +70,6 @@ br_tensor *br_mul(br_tensor *a, br_tensor *b)
     return y;
 }
 
-/* Returns t, or its values in f32 if they are integers or bool: true division of these has f32
- * results, as in PyTorch. */
-static br_tensor *dividend(br_tensor *t)
-{
-    return t && !br_is_floating(t) ? br_to(t, BR_F32) : t;
-}
-
 static br_tensor *quotient_slope(br_tensor *dy, br_tensor *da, br_tensor *y, br_tensor *b)
 {
     return br__finite(da) ? br_mul(da, y) : br_mul(dy, br_div(y, b));
@@ -99,8 +92,8 @@ br_tensor *br_div(br_tensor *a, br_tensor *b)
         return br__promoted("div", br_div, a, b);
     if (!br__compatible("div", "a", a, "b", b))
         return NULL;
-    a = dividend(a);
-    b = dividend(b);
+    a = br__as_floating(a);
+    b = br__as_floating(b);
     br_tensor *y = br__binary("div", BR_POINTWISE(div), a, b);
     br_node *node = br_record(&div_op, y, BR_INPUTS(a, b), NULL, 0);
     br_save(node, 0, b);
@@ -243,7 +236,7 @@ static const br_op div_scalar_op = { "div_scalar", br__div_scalar_backward, fals
 br_tensor *br_div_scalar(br_tensor *a, double s)
 {
     BR_OP("div_scalar");
-    a = dividend(a);
+    a = br__as_floating(a);
     br_tensor *y = br__binary_scalar("div_scalar", BR_POINTWISE(div), a, s, false);
     br_record(&div_scalar_op, y, BR_INPUTS(a), &s, sizeof s);
     return y;
@@ -260,7 +253,7 @@ static const br_op rdiv_scalar_op = { "rdiv_scalar", rdiv_scalar_backward, false
 br_tensor *br_rdiv_scalar(br_tensor *a, double s)
 {
     BR_OP("rdiv_scalar");
-    a = dividend(a);
+    a = br__as_floating(a);
     br_tensor *y = br__binary_scalar("rdiv_scalar", BR_POINTWISE(div), a, s, true);
     br_node *node = br_record(&rdiv_scalar_op, y, BR_INPUTS(a), NULL, 0);
     br_save(node, 0, a);

@@ -2,8 +2,8 @@
  * function, its kernel, what it saves, and its gradient. Functions whose gradient has a kernel of
  * its own are in activation.c. */
 #include "ops/all_elements.h"
-#include "ops/ops_internal.h"
 #include "ops/pointwise/promotion.h"
+#include "ops/widen.h"
 
 #include <math.h>
 
@@ -95,7 +95,7 @@ static br_tensor *mish_slope(br_tensor *x)
     static void name##_backward(br_node *node, br_tensor *dy, br_tensor **dx) \
     {                                                                         \
         br_tensor *t = br_saved(node, 0);                                     \
-        (void)t;                                                              \
+        BR_WIDEN(&t, &dy);                                                    \
         dx[0] = gradient;                                                     \
     }                                                                         \
     br_tensor *public_name(br_tensor *x)                                      \
@@ -183,6 +183,7 @@ static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
     static void name##_backward(br_node *node, br_tensor *dy, br_tensor **dx)                      \
     {                                                                                              \
         br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1);                                  \
+        BR_WIDEN(&a, &b, &dy);                                                                     \
         if (a && b && br_needs_input_grad(node, 0))                                                \
             dx[0] = by_a;                                                                          \
         if (a && b && br_needs_input_grad(node, 1))                                                \
@@ -222,23 +223,30 @@ br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode)
 
 /* ---- Composed functions ---------------------------------------------------------------------- */
 
-#define DEFINE_COMPOSED(name, value)        \
-    br_tensor *br_##name(br_tensor *x)      \
-    {                                       \
-        BR_OP(#name);                       \
-        if (!br__floating(#name, "x", x))   \
-            return NULL;                    \
-        br_scope *scope = br_scope_begin(); \
-        return br__composed(scope, value);  \
+#define DEFINE_COMPOSED(name, check, value)                        \
+    br_tensor *br_##name(br_tensor *x)                             \
+    {                                                              \
+        BR_OP(#name);                                              \
+        if (!check(#name, "x", x))                                 \
+            return NULL;                                           \
+        br_scope *scope = br_scope_begin();                        \
+        const br_rounding rounding = BR_WIDEN(&x);                 \
+        return br__composed(scope, br__narrowed(rounding, value)); \
     }
-DEFINE_COMPOSED(frac, br_sub(x, br_trunc(x)))
-DEFINE_COMPOSED(relu6, br_hardtanh(x, 0, 6))
-DEFINE_COMPOSED(hardsigmoid, br_div_scalar(br_clamp(br_add_scalar(x, 3), 0, 6), 6))
-DEFINE_COMPOSED(hardswish, br_mul(x, br_hardsigmoid(x)))
-DEFINE_COMPOSED(tanhshrink, br_sub(x, br_tanh(x)))
+DEFINE_COMPOSED(frac, br__floating, br_sub(x, br_trunc(x)))
+DEFINE_COMPOSED(hardsigmoid, br__floating, br_div_scalar(br_clamp(br_add_scalar(x, 3), 0, 6), 6))
+DEFINE_COMPOSED(hardswish, br__floating, br_mul(x, br_hardsigmoid(x)))
+DEFINE_COMPOSED(tanhshrink, br__is_number, br_sub(x, br_tanh(x)))
 /* Constants of self-normalizing networks: Klambauer et al., 2017. */
-DEFINE_COMPOSED(selu, br_mul_scalar(br_elu(x, 1.6732632423543772848170429916717),
-                                    1.0507009873554804934193349852946))
+DEFINE_COMPOSED(selu, br__floating,
+                br_mul_scalar(br_elu(x, 1.6732632423543772848170429916717),
+                              1.0507009873554804934193349852946))
+
+br_tensor *br_relu6(br_tensor *x)
+{
+    BR_OP("relu6");
+    return br__composed(NULL, br_hardtanh(x, 0, 6));
+}
 
 br_tensor *br_round_decimals(br_tensor *x, int64_t decimals)
 {
@@ -246,10 +254,12 @@ br_tensor *br_round_decimals(br_tensor *x, int64_t decimals)
     if (!br__floating("round_decimals", "x", x))
         return NULL;
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&x);
     double scale = pow(10, fabs((double)decimals));
     br_tensor *scaled = decimals < 0 ? br_div_scalar(x, scale) : br_mul_scalar(x, scale);
     br_tensor *y = br_round(scaled);
-    return br__composed(scope, decimals < 0 ? br_mul_scalar(y, scale) : br_div_scalar(y, scale));
+    y = decimals < 0 ? br_mul_scalar(y, scale) : br_div_scalar(y, scale);
+    return br__composed(scope, br__narrowed(rounding, y));
 }
 
 br_tensor *br_celu(br_tensor *x, double alpha)
@@ -260,10 +270,11 @@ br_tensor *br_celu(br_tensor *x, double alpha)
     if (alpha == 0)
         return br_fail(BR_ERROR_ARGUMENT, "celu", "alpha must not be 0");
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&x);
     br_tensor *above = br_gt_scalar(x, 0);
     br_tensor *z = br_div_scalar(br_masked_fill(x, above, 0), alpha);
     br_tensor *below = br_mul_scalar(alpha > 0 ? br_elu(z, 1) : br_expm1(z), alpha);
-    return br__composed(scope, br_where(above, x, below));
+    return br__composed(scope, br__narrowed(rounding, br_where(above, x, below)));
 }
 
 br_tensor *br_hardshrink(br_tensor *x, double lambda)
@@ -283,14 +294,16 @@ br_tensor *br_softshrink(br_tensor *x, double lambda)
     if (!(lambda >= 0))
         return br_fail(BR_ERROR_ARGUMENT, "softshrink", "lambda is %g, must be at least 0", lambda);
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&x);
     br_tensor *inside = br_le_scalar(br_abs(x), lambda); /* the gradient is 0 at the bounds, too */
-    return br__composed(scope, br_masked_fill(br_sub(x, br_clamp(x, -lambda, lambda)), inside, 0));
+    br_tensor *y = br_masked_fill(br_sub(x, br_clamp(x, -lambda, lambda)), inside, 0);
+    return br__composed(scope, br__narrowed(rounding, y));
 }
 
 br_tensor *br_threshold(br_tensor *x, double threshold, double value)
 {
     BR_OP("threshold");
-    if (!br__floating("threshold", "x", x))
+    if (!br__is_number("threshold", "x", x))
         return NULL;
     br_scope *scope = br_scope_begin();
     return br__composed(scope, br_masked_fill(x, br_le_scalar(x, threshold), value));
@@ -324,8 +337,10 @@ br_tensor *br_addcmul(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2, 
         !br__has_kernel("addcmul", "input", input, BR_POINTWISE(mul)))
         return NULL;
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&input, &tensor1, &tensor2);
     br_tensor *product = br_mul(tensor1, tensor2);
-    return br__composed(scope, br_add(input, br_mul_scalar(product, value)));
+    return br__composed(scope,
+                        br__narrowed(rounding, br_add(input, br_mul_scalar(product, value))));
 }
 
 br_tensor *br_addcdiv(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2, double value)
@@ -336,8 +351,26 @@ br_tensor *br_addcdiv(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2, 
         !three("addcdiv", "input", input, "tensor1", tensor1, "tensor2", tensor2))
         return NULL;
     br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&input, &tensor1, &tensor2);
     br_tensor *quotient = br_div(tensor1, tensor2);
-    return br__composed(scope, br_add(input, br_mul_scalar(quotient, value)));
+    return br__composed(scope,
+                        br__narrowed(rounding, br_add(input, br_mul_scalar(quotient, value))));
+}
+
+/* Returns y, the clamped x, recorded in another way where min and max are equal: there, the
+ * gradient goes to x, min or max alone, as in PyTorch. maximum and minimum would divide it. */
+static br_tensor *with_equal_bounds(br_tensor *y, br_tensor *x, br_tensor *min, br_tensor *max)
+{
+    if (!br_requires_grad(y))
+        return y;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *equal = br_scope_return(scope, br_eq(min, max));
+    const bool any = equal && br_item(br_any(equal)) != 0;
+    br_scope_end(scope);
+    if (!any)
+        return y;
+    br_tensor *chosen = br_where(br_lt(x, min), min, br_where(br_gt(x, max), max, x));
+    return br_where(equal, chosen, y);
 }
 
 br_tensor *br_clamp_tensor(br_tensor *x, br_tensor *min, br_tensor *max)
@@ -350,5 +383,6 @@ br_tensor *br_clamp_tensor(br_tensor *x, br_tensor *min, br_tensor *max)
         return br_fail(BR_ERROR_ARGUMENT, op, "min and max are NULL: at least one is required");
     br_scope *scope = br_scope_begin();
     br_tensor *y = min ? br_maximum(x, min) : x;
-    return br__composed(scope, max ? br_minimum(y, max) : y);
+    y = max ? br_minimum(y, max) : y;
+    return br__composed(scope, min && max ? with_equal_bounds(y, x, min, max) : y);
 }

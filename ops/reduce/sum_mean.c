@@ -140,7 +140,8 @@ br_tensor *br_sum_to_size(br_tensor *x, int ndim, const int64_t *sizes)
                        "%s does not broadcast to x %s: starting from the last dimension, each "
                        "size must be equal or 1",
                        br__shape_of(ndim, sizes), br__shape(x));
-    if (bits == 0 && (ndim > 0 || x->dtype != BR_BOOL)) /* PyTorch sums a bool to i64 for size [] */
+    /* PyTorch sums integers to i64 for size []. */
+    if (bits == 0 && (ndim > 0 || x->dtype == br__sum_dtype(x->dtype)))
         return x;
     br_tensor *y = br__new_on("sum_to_size", x, ndim, sizes, br__sum_dtype(x->dtype));
     y = sum_into("sum_to_size", y, x, bits, 1);
@@ -164,6 +165,8 @@ static br_tensor *quantify(const char *op, br_tensor *x, int ndims, const int64_
     br_tensor *as_bool = br_to(x, BR_BOOL);
     br_reducer fold = { all ? BR_FOLD(min) : BR_FOLD(max), all, 1, y, NULL };
     bool done = y && as_bool && br__reduce(op, as_bool, bits, &fold);
+    if (done && x->dtype == BR_U8) /* the result was u8 before PyTorch had bool, and still is */
+        y = br_scope_return(scope, br_to(y, BR_U8));
     br_scope_end(scope);
     return done ? y : NULL;
 }

@@ -1,6 +1,6 @@
 /* ops/reduce/unique.c - one_hot, bincount, and the unique elements or slices of a tensor. */
 #include "ops/index/index_internal.h"
-#include "ops/ops_internal.h"
+#include "ops/widen.h"
 #include "tensor/min_max.h"
 
 #include <inttypes.h>
@@ -50,6 +50,10 @@ br_tensor *br_one_hot(br_tensor *index, int64_t num_classes)
 br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlength)
 {
     BR_OP("bincount");
+    if (br__is_whole(x) && x->dtype != BR_I64) {
+        br_scope *scope = br_scope_begin();
+        return br__composed(scope, br_bincount(br_to(x, BR_I64), weights, minlength));
+    }
     if (!br__has_dtype("bincount", "x", x, BR_I64))
         return NULL;
     if (x->ndim != 1 || minlength < 0)

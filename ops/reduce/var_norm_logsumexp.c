@@ -4,6 +4,7 @@
  * The gradients are composed of operations, so that they can be differentiated again. */
 #include "ops/reduce/reduce_internal.h"
 #include "ops/scaling.h"
+#include "ops/widen.h"
 
 #include <math.h>
 
@@ -76,6 +77,12 @@ static br_tensor *apply(const statistic *s, br_tensor *x, int ndims, const int64
     params p = { .keepdim = keepdim, .value = value };
     if (!br__floating(s->op.name, "x", x) || !br__dims_to_bits(s->op.name, x, ndims, dims, &p.bits))
         return NULL;
+    if (br__is_half(x)) {
+        br_scope *outer = br_scope_begin();
+        const br_rounding rounding = BR_WIDEN(&x);
+        br_tensor *wide = apply(s, x, ndims, dims, keepdim, value);
+        return br__composed(outer, br__narrowed(rounding, wide));
+    }
     br_scope *scope = br_no_grad_begin();
     br_tensor *y = br_scope_return(scope, s->compute(s->op.name, x, &p));
     br_scope_end(scope);
@@ -236,7 +243,11 @@ static const statistic logsumexp_statistic = { { "logsumexp", logsumexp_backward
 
 br_tensor *br_logsumexp(br_tensor *x, int ndims, const int64_t *dims, bool keepdim)
 {
-    return apply(&logsumexp_statistic, x, ndims, dims, keepdim, 0);
+    if (!br__required("logsumexp", "x", x))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *real = br__as_floating(x);
+    return br__composed(scope, apply(&logsumexp_statistic, real, ndims, dims, keepdim, 0));
 }
 
 /* ---- Norms ----------------------------------------------------------------------------------- */

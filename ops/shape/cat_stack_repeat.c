@@ -1,6 +1,6 @@
 /* ops/shape/cat_stack_repeat.c - cat, stack, repeat. */
-#include "ops/ops_internal.h"
 #include "ops/shape/view_internal.h"
+#include "ops/widen.h"
 
 #include "tensor/min_max.h"
 #include <brasa/ops/promotion.h>
@@ -225,6 +225,7 @@ static void repeat_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     int fresh = dy->ndim - ndim;
     int64_t before = 1, after = dy->numel;
     br_tensor *sum = dy;
+    BR_WIDEN(&sum);
     if (dy->numel == 0) {
         dx[0] = br_new_zeros(dy, ndim, sizes, dy->dtype);
         return;

@@ -1,7 +1,7 @@
 /* ops/shape/flip_roll_tile.c - elements in another order (flip, roll, movedim) and repeated
  * elements (tile, repeat_interleave). */
-#include "ops/ops_internal.h"
 #include "ops/shape/view_internal.h"
+#include "ops/widen.h"
 #include "tensor/min_max.h"
 
 #include <inttypes.h>
@@ -248,6 +248,8 @@ br_tensor *br_repeat_interleave(br_tensor *x, br_tensor *repeats, int64_t dim)
     BR_OP(op);
     br_scope *scope = br_scope_begin();
     br_tensor *y = NULL;
+    if (br__is_whole(repeats))
+        repeats = br_to(repeats, BR_I64);
     x = line_or_self(op, x, &dim);
     if (x && br__has_dtype(op, "repeats", repeats, BR_I64)) {
         int64_t n = x->sizes[dim];

@@ -5,8 +5,8 @@
  * from its source along all earlier dimensions. The gradient runs in the opposite order and adds
  * the borders to their sources. The two are each other's adjoint. */
 #include "ops/autocast.h"
-#include "ops/ops_internal.h"
 #include "ops/shape/view_internal.h"
+#include "ops/widen.h"
 #include "tensor/min_max.h"
 
 #include <inttypes.h>
@@ -140,7 +140,9 @@ static br_tensor *collected(br_tensor *dy, const padding *p)
     if (!dy)
         return NULL;
     br_scope *scope = br_no_grad_begin();
-    br_tensor *work = br_clone(dy), *dx = NULL;
+    br_tensor *wide = dy, *dx = NULL;
+    BR_WIDEN(&wide);
+    br_tensor *work = wide == dy ? br_clone(dy) : wide;
     if (work) {
         for (int d = dy->ndim - 1; d >= 0; d--) {
             collect_border(work, p, d, false);

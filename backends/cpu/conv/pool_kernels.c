@@ -37,6 +37,7 @@
     }
 MAX_POOL(float, f32)
 MAX_POOL(double, f64)
+MAX_POOL(int64_t, i64)
 
 /* Returns the divisor of the average at output position (y, x). */
 static double divisor(const br_pool_work *p, int64_t y, int64_t x)
@@ -77,4 +78,5 @@ AVG_POOL(double, f64)
 const br_pool_kernels br__pool_kernels[BR_DTYPES] = {
     [BR_F32] = { max_f32, average_f32, average_back_f32 },
     [BR_F64] = { max_f64, average_f64, average_back_f64 },
+    [BR_I64] = { max_i64, NULL, NULL },
 };

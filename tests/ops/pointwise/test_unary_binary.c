@@ -402,6 +402,7 @@ Test(pointwise, errors)
     br_scope *scope = br_scope_begin();
     br_tensor *integers = br_zeros(BR_SHAPE(2, 3), BR_I64);
     cr_assert_eq(br_dtype_of(br_exp(integers)), BR_F32, "as in PyTorch");
+    check_fails(br_silu(integers), "silu: x [2, 3] is i64, must be a floating-point dtype");
     check_fails(br_relu(NULL), "relu: x is NULL");
     check_fails(br_gelu(br_scalar(1, BR_F32), (br_gelu_approximate)7), "gelu: approximate is 7");
     check_fails(br_neg(br_zeros(BR_SHAPE(1), BR_BOOL)), "neg: x [1] is bool, must be one of: f32");
