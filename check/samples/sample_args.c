@@ -1,6 +1,8 @@
 /* check/samples/sample_args.c - parses signatures and reads arguments according to them. */
 #include "check/samples/sample_args.h"
 
+#include "tensor/dtype.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,10 +138,9 @@ static bool read_indices(binding *b, const json_t *value, sample_arg *out)
 
 static bool read_dtype(const json_t *value, br_dtype *dtype)
 {
-    static const char *const names[] = { "float32", "float64", "int64", "bool" };
     const char *name = json_string_value(json_object_get(value, "dtype"));
-    for (int i = 0; name && i < 4; i++)
-        if (strcmp(name, names[i]) == 0) {
+    for (int i = 0; name && i < BR_DTYPES; i++)
+        if (strcmp(name, br__dtypes[i].torch_name) == 0) {
             *dtype = (br_dtype)i;
             return true;
         }
@@ -180,7 +181,8 @@ static bool read_typed(binding *b, const parameter *p, const json_t *value, samp
     if (is(type, "Tensor"))
         return read_tensor(b, value, &out->tensor);
     if (is(type, "Index"))
-        return read_tensor(b, value, &out->tensor) && br_dtype_of(out->tensor) == BR_I64;
+        return read_tensor(b, value, &out->tensor) &&
+               br__is_kind(br_dtype_of(out->tensor), BR_KIND_INTEGER);
     if (is(type, "Tensor[]"))
         return read_tensors(b, value, out);
     if (is(type, "Index[]"))

@@ -19,7 +19,6 @@ typedef struct run {
     bool rearranged;       /* inputs have a different memory layout than recorded */
     const char *variation; /* how the call differs from the recorded one; "" if it does not */
     size_t number;         /* index of the sample */
-    unsigned dtypes;       /* bit mask of the input tensors' dtypes */
     char what[96], *text;  /* what is compared; the first difference, "" for none */
     size_t size;
     double excess;
@@ -92,8 +91,6 @@ static br_tensor *make_input(void *context, const json_t *value)
         t = rearranged(t);
     br_scope_return(scope, t);
     br_scope_end(scope);
-    if (t)
-        r->dtypes |= 1u << br_dtype_of(t);
     if (!json_object_get(value, "grad"))
         return t;
     if (r->n_leaves == MAX_LEAVES) {
@@ -289,11 +286,11 @@ static void count(json_t *object, const char *key)
     json_object_set_new(object, key, json_integer(n + 1));
 }
 
-/* Returns whether the sample's dtype is f32 or f64. Samples of other dtypes may also have such
+/* Returns whether the sample's dtype is floating-point. Samples of other dtypes may also have such
  * tensors. */
 static bool is_floating(const run *r)
 {
-    return *text_of(r->sample, "dtype") == 'f';
+    return strchr(text_of(r->sample, "dtype"), 'f') != NULL; /* f32, f64, f16 and bf16 */
 }
 
 /* Counts a skipped sample by reason and dtype. */
@@ -315,7 +312,6 @@ static const sample_op *find_row(run *r, const char *name, sample_arg *args, sam
         if (strcmp(sample_ops[i].name, name) != 0)
             continue;
         r->n_leaves = 0;
-        r->dtypes = 0;
         if (sample_bind(sample_ops[i].signature, json_object_get(r->sample, "args"),
                         json_object_get(r->sample, "kwargs"), make_input, r, args, &misfit) &&
             (!sample_ops[i].left_out || sample_ops[i].left_out_if(args)))
@@ -340,12 +336,11 @@ static void call(run *r, const sample_op *row, sample_arg *args)
         r->n_outputs++;
 }
 
-/* Returns whether the pending error is that the operation does not support the sample's dtypes: a
- * dtype that is not floating-point, or mixed dtypes, which Brasa does not promote. */
+/* Returns whether the pending error is that the operation does not support the sample's dtype,
+ * which is not floating-point. */
 static bool dtype_is_not_offered(const run *r)
 {
-    bool several = r->dtypes & (r->dtypes - 1);
-    return br_error_code() == BR_ERROR_DTYPE && (several || !is_floating(r));
+    return br_error_code() == BR_ERROR_DTYPE && !is_floating(r);
 }
 
 /* Runs one call and compares everything. A difference is reported by wrong() or as the pending
@@ -435,7 +430,7 @@ static void check_call(run *r, const sample_op *row, sample_arg *args)
 {
     replay(r, row, args);
     if (br_failed() && dtype_is_not_offered(r)) {
-        skip(r, is_floating(r) ? "mixed dtypes are not supported" : "the dtype is not supported");
+        skip(r, "the dtype is not supported");
         return;
     }
     if (!br_failed() && !*r->text)

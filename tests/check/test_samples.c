@@ -298,7 +298,7 @@ Test(samples, arguments_that_do_not_fit)
         { "bool x", "{\"args\": [1]}", "x is 1, expected bool" },
         { "Tensor x", "{\"args\": [1]}", "x is 1, expected Tensor" },
         { "Tensor[] x", "{\"args\": [[1]]}", "x is a list, expected Tensor[]" },
-        { "dtype x", "{\"args\": [{\"dtype\": \"int8\"}]}", "x is int8, expected dtype" },
+        { "dtype x", "{\"args\": [{\"dtype\": \"int16\"}]}", "x is int16, expected dtype" },
         { "{no|yes} x", "{\"args\": [\"ye\"]}", "x is \"ye\", expected {no|yes}" },
         { "only x=1", "{\"args\": [2]}", "x is 2, expected 1" },
         { "float x", "{\"args\": [{\"other\": \"1j\"}]}", "x is 1j, expected float" },

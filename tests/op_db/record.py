@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Records calls of PyTorch's own tests for `brasa check`, in one ops-1 file per operation.
 
-    tests/op_db/record.py BRASA DIRECTORY [--seed N] [--only NAME...]
+    tests/op_db/record.py BRASA DIRECTORY [--seed N] [--most N] [--only NAME...]
 
 BRASA is the program, whose `check --list-ops` lists the supported operations. For each of them, it records all samples
-of torch.testing's op_db in float32, float64, int64 and bool, with the results, the gradients of the randomly weighted
-results and, in float64, the gradients of those; and the calls that must be rejected. Requires torch, numpy, expecttest
-and safetensors.
+of torch.testing's op_db in float32, float64, int64 and bool, and a few in bfloat16, float16, int32, int8 and uint8,
+with the results, the gradients of the randomly weighted results and, in float64, the gradients of those; and the calls
+that must be rejected. --most sets how many samples of an operation are recorded in each of the latter dtypes. Requires
+torch, numpy, expecttest and safetensors.
 """
 import argparse
 import contextlib
@@ -24,16 +25,22 @@ import numpy
 import torch
 from safetensors.torch import save_file
 from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import BinaryUfuncInfo, UnaryUfuncInfo
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.int64: "i64", torch.bool: "bool"}
+DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.int64: "i64", torch.bool: "bool",
+          torch.bfloat16: "bf16", torch.float16: "f16", torch.int32: "i32", torch.int8: "i8", torch.uint8: "u8"}
+# Storage dtypes: operations compute in a wider dtype and round each result.
+STORED = torch.bfloat16, torch.float16, torch.int32, torch.int8, torch.uint8
+HALF = torch.bfloat16, torch.float16
 # Gradients of normalizations are differences of numbers divided by the standard deviation, which for equal elements is
 # the square root of eps, 1e-5. Over one element, nothing but their rounding is left.
 NORMS = "layer_norm", "group_norm", "batch_norm", "instance_norm"
 NORM = 1e-5 ** -0.5
 LARGEST = 100_000  # elements of a sample's tensors; larger samples are skipped
 MOST = 200  # maximum number of samples per operation and dtype; if there are more, a random subset is used
+MOST_STORED = 12  # the same for a storage dtype
 
 
 class Skip(Exception):
@@ -47,7 +54,7 @@ def changed(value, change, dtype=None):
     """Returns the arguments with change(tensor) for each tensor, and dtype for each floating-point dtype."""
     if isinstance(value, torch.Tensor):
         return change(value)
-    if isinstance(value, torch.dtype) and value in (torch.float32, torch.float64):
+    if isinstance(value, torch.dtype) and value.is_floating_point:
         return dtype or value
     if type(value) in (list, tuple):
         return type(value)(changed(v, change, dtype) for v in value)
@@ -65,10 +72,10 @@ def tensors_in(value):
 # ---- One call -------------------------------------------------------------------------------------
 
 
-def weights(seed, number, like, move=lambda t: t):
+def weights(seed, number, like, move=lambda t, number: t):
     """Returns random weights. Brasa's generator produces the same numbers."""
     torch.manual_seed(seed * 100 + number)
-    return move(torch.rand(like.shape) - 0.5).to(like.dtype)
+    return move(torch.rand(like.shape) - 0.5, number).to(like.dtype)
 
 
 def results_of(value):
@@ -93,7 +100,7 @@ def fresh(t):
 class Run:
     """A call of the operation: its results, and first and second gradients (None if there is none)."""
 
-    def __init__(self, op, call, seed, second, move=lambda t: t, mode=contextlib.nullcontext()):
+    def __init__(self, op, call, seed, second, move=lambda t, number: t, mode=contextlib.nullcontext()):
         call = changed(call, fresh)
         self.leaves = [t for t in tensors_in(call) if t.requires_grad]
         torch.manual_seed(seed)
@@ -128,7 +135,7 @@ def moved(number, units=1):
 
     Integers are not moved, because they may be labels.
     """
-    def move(t):
+    def move(t, _=0):
         if t.dtype not in (torch.float32, torch.float64):
             return t
         near = t.detach().float()
@@ -281,6 +288,104 @@ def expectation(got, off, exact, scale, least):
     return got, 8 * eps, margin * off.max().item() * finer + 4 * eps * own
 
 
+# ---- Tolerances of bfloat16 and float16 -----------------------------------------------------------
+
+
+def beside(number, dtype):
+    """Returns a function that moves each value of that dtype by one unit in its last place, or by none.
+
+    Whole numbers are not moved, because they may decide comparisons. For number 0, no value is moved.
+    """
+    def move(t):
+        near = t.detach()
+        if number and t.dtype == dtype:
+            key = zlib.crc32(near.float().contiguous().numpy().tobytes())
+            by = torch.randint(-1, 2, t.shape, generator=torch.Generator().manual_seed(key + number))
+            wide = near.double()
+            near = torch.where(wide == wide.round(), wide, wide * (1 + by * torch.finfo(dtype).eps)).to(dtype)
+        return near.requires_grad_(t.requires_grad)
+    return move
+
+
+def run_wide(op, call, seed, low):
+    """Runs the call in float64, with the weights of the run `low`. Returns its results."""
+    dtypes = [t.dtype for t in low.results]
+    wide = changed(call, lambda t: t.double() if t.is_floating_point() else t, torch.float64)
+    return Run(op, wide, seed, False, lambda t, i: t.to(dtypes[i]) if i < len(dtypes) else t).all()
+
+
+def half_rounding(op, call, seed, run):
+    """Returns, for each tensor of the run, the values in float64, and the error of PyTorch beyond one rounding.
+
+    The values are those of the same inputs. The error is the largest of all elements, at these inputs and at inputs
+    nearby. Both are None where the two precisions give different kinds of results.
+    """
+    dtype = next(t.dtype for t in tensors_in(call) if t.dtype in HALF)
+    exact, beyond = [None] * len(run.all()), [0.0] * len(run.all())
+    for number in range(4):
+        try:
+            near = changed(call, beside(number, dtype))
+            low = Run(op, near, seed, False)
+            high = run_wide(op, near, seed, low)
+        except RuntimeError:
+            if number == 0:
+                return exact, beyond
+            continue
+        low = low.all()
+        if not alike(run.all(), low) or not alike(low, high):
+            return (exact, beyond) if number else ([None] * len(low), beyond)
+        for i, (a, b) in enumerate(zip(low, high)):
+            if a is None or not a.is_floating_point() or not b.is_floating_point():
+                continue
+            exact[i] = b if number == 0 else exact[i]
+            both = a.isfinite() & b.to(a.dtype).isfinite()
+            more = torch.where(both, (a.double() - b).abs() - torch.finfo(a.dtype).eps / 2 * b.abs(), 0)
+            beyond[i] = max(beyond[i], more.max().item() if more.numel() else 0)
+    return exact, beyond
+
+
+def largest_in(call):
+    """Returns the largest absolute value of the floating-point tensors of a call."""
+    values = [t[t.isfinite()].abs().max().item() for t in tensors_in(call)
+              if t.is_floating_point() and t.isfinite().any()]
+    return max(values, default=0)
+
+
+def near_tie(exact, dtype):
+    """Returns whether an error of a few units of float32 could change the rounding of an element to the dtype."""
+    off = 8 * torch.finfo(torch.float32).eps * exact.abs()
+    return bool(((exact - off).to(dtype) != (exact + off).to(dtype)).any())
+
+
+def half_expectation(got, exact, beyond, pointwise):
+    """Returns the expected tensor, the relative and the absolute tolerance, and bounds of the elements or None.
+
+    The expected result is that of float64, rounded once. If the operation is pointwise and PyTorch's result is that,
+    Brasa must return the same bits. Otherwise its error may be one unit in the last place, and a multiple of the
+    error of PyTorch beyond one rounding. Where PyTorch overflows and float64 does not, Brasa may do either.
+    """
+    limits = torch.finfo(got.dtype)
+    if exact is None:
+        return got, 2 * limits.eps, 0, None
+    want = exact.to(got.dtype)
+    if pointwise and want.equal(got) and not near_tie(exact, got.dtype):
+        return got, 0, 0, None
+    # The largest of few errors is a weaker estimate of the bound. Brasa flushes subnormal numbers of float32, which
+    # has bfloat16's exponents, to 0. Results in float32 or float64 follow the rule of expectation().
+    margin = 2 if got.numel() >= 64 else 4
+    tiny = limits.smallest_normal * (limits.eps if got.dtype == torch.float16 else 1)
+    if got.dtype not in HALF:
+        margin *= 4
+    largest = want[want.isfinite()].abs().max().item() if want.isfinite().any() else 0
+    rtol = (1.01 if got.dtype in HALF else 8) * limits.eps
+    atol = margin * beyond + tiny + 64 * torch.finfo(torch.float32).eps * largest  # of terms in float32 that cancel
+    overflows = (want.isfinite() != got.isfinite()) | (want.isnan() != got.isnan())
+    bounds = None
+    if overflows.any():
+        bounds = torch.where(overflows, math.inf, rtol * want.double().abs() + atol)
+    return want, rtol, atol, bounds
+
+
 # ---- Formulas -------------------------------------------------------------------------------------
 
 
@@ -313,7 +418,8 @@ def settled(op, call):
     if op.name in ("sort", "argsort"):
         names = dict(zip(("dim", "descending"), call["args"][1:]))
         return {"args": call["args"][:1], "kwargs": {"stable": True, **names, **call["kwargs"]}}
-    if has_ties(op, call) and call["args"][0].is_floating_point():
+    ties = has_ties(op, call) or (op.name == "msort" and has_equal(call["args"][0]))
+    if ties and call["args"][0].is_floating_point():
         raise Skip("PyTorch does not define which of equal elements gets the gradient")
     return call
 
@@ -348,7 +454,12 @@ def has_second(op, call):
 
 def has_ties(op, call):
     """Returns whether the call selects among equal elements, so that the indices in its second result are undefined."""
-    return op.name == "topk" and call["args"][0].unique().numel() < call["args"][0].numel()
+    return op.name == "topk" and has_equal(call["args"][0])
+
+
+def has_equal(t):
+    """Returns whether the tensor has equal elements."""
+    return t.unique().numel() < t.numel()
 
 
 class File:
@@ -368,9 +479,31 @@ class File:
     def expected(self, t, *how):
         if t is None:
             return None
-        exact, rtol, atol = expectation(t, *how)
-        return {"tensor": self.tensor(exact)["tensor"],
-                "rtol": float(f"{rtol:.2g}"), "atol": float(f"{atol:.2g}")}
+        return self.within(*expectation(t, *how))
+
+    def within(self, t, rtol, atol, bounds=None):
+        """Stores an expected tensor and its tolerances, or the bounds of its elements."""
+        entry = {"tensor": self.tensor(t)["tensor"]}
+        if bounds is not None:
+            return entry | {"bound": self.tensor(bounds)["tensor"]}
+        return entry | {"rtol": float(f"{rtol:.2g}"), "atol": float(f"{atol:.2g}")}
+
+    def expected_of_half(self, call, seed, run):
+        """Returns what is expected of a call with bfloat16 or float16 tensors."""
+        exact, beyond = half_rounding(self.op, call, seed, run)
+        pointwise = isinstance(self.op, (UnaryUfuncInfo, BinaryUfuncInfo))
+        expected = []
+        for i, t in enumerate(run.all()):
+            if t is None:
+                expected.append(None)
+            elif not t.is_floating_point():
+                expected.append(self.within(t, 0, 0))
+            else:
+                is_result = i < len(run.results)
+                noise = 0 if is_result else largest_in(call) * 16 * torch.finfo(torch.float32).eps
+                how = half_expectation(t, exact[i], beyond[i] + noise, pointwise and is_result)
+                expected.append(self.within(*how))
+        return expected
 
     def value(self, value):
         """Returns an argument as JSON."""
@@ -413,11 +546,14 @@ class File:
             run.first, run.second = exactly.first, exactly.second
         scale = max((t[t.isfinite()].abs().max().item() for t in [*tensors_in(call), *run.all()]
                      if t is not None and t.is_floating_point() and t.isfinite().any()), default=0)
-        off, exact = rounding(self.op, call, seed, run, second, scale)
         n, m = len(run.results), len(run.leaves)
-        least = 64 * (NORM if self.op.name.endswith(NORMS) else 1)
-        expected = [self.expected(t, off[i], exact[i], scale, least if i >= n else 0)
-                    for i, t in enumerate(run.all())]
+        if any(t.dtype in HALF for t in tensors_in(call)):
+            expected = self.expected_of_half(call, seed, run)
+        else:
+            off, exact = rounding(self.op, call, seed, run, second, scale)
+            least = 64 * (NORM if self.op.name.endswith(NORMS) else 1)
+            expected = [self.expected(t, off[i], exact[i], scale, least if i >= n else 0)
+                        for i, t in enumerate(run.all())]
         sample["outputs"] = [e | ({"grad": True} if w else {}) for e, w in zip(expected, run.wanted)]
         if has_ties(self.op, call):
             sample["outputs"][1] = None
@@ -483,7 +619,7 @@ def seed_all(seed):
         set_seed(seed)
 
 
-def record(op, seed):
+def record(op, seed, most):
     file = File(op)
     for dtype in DTYPES:
         if not op.supports_dtype(dtype, "cpu"):
@@ -491,7 +627,8 @@ def record(op, seed):
         seed_all(seed)
         grad = op.supports_autograd and dtype.is_floating_point
         samples = list(op.sample_inputs("cpu", dtype, requires_grad=grad, set_seed=False))
-        for sample in samples if len(samples) <= MOST else random.sample(samples, MOST):
+        number = most if dtype in STORED else MOST
+        for sample in samples if len(samples) <= number else random.sample(samples, number):
             file.add(sample, dtype)
     if op.error_inputs_func:
         seed_all(seed)
@@ -507,7 +644,7 @@ def be_quiet():
 
 
 def record_number(options, i):
-    record(op_db[i], options.seed).save(options.directory, options.seed)
+    record(op_db[i], options.seed, options.most).save(options.directory, options.seed)
 
 
 def main():
@@ -515,6 +652,7 @@ def main():
     parser.add_argument("brasa")
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--most", type=int, default=MOST_STORED)
     parser.add_argument("--only", nargs="*")
     options = parser.parse_args()
     listed = subprocess.run([options.brasa, "check", "--list-ops"], stdout=subprocess.PIPE, check=True)
