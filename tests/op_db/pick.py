@@ -11,11 +11,14 @@ import json
 import pathlib
 import subprocess
 import sys
+import zlib
 
 from safetensors.torch import load_file, safe_open, save_file
 
 LARGEST = 1500  # bytes, unless an operation has no smaller call
 MOST = {"f32": 4, "f64": 5, "i64": 2, "bool": 1}  # calls of an operation
+STORED = "bf16", "f16", "i32", "i8", "u8"  # one call of an operation in one of these dtypes, if it is small
+LARGEST_STORED = 150  # bytes of its tensors
 REJECTED = 4  # calls that must be rejected
 WIDEST = 1e-3  # tolerance: a call near a pole would not reveal errors
 
@@ -47,6 +50,17 @@ def tolerances(value):
     return own + [t for v in value.values() for t in tolerances(v)]
 
 
+def stored_choice(name, samples, report, size, empty):
+    """Returns a list of the index of one small sample in a storage dtype, or no index. The name chooses the dtype."""
+    for i in range(len(STORED)):
+        dtype = STORED[(zlib.crc32(name.encode()) + i) % len(STORED)]
+        small = [n for n in report["passed"]
+                 if samples[n]["dtype"] == dtype and not empty(n) and size(n) <= LARGEST_STORED]
+        if small:
+            return [max(small, key=size)]
+    return []
+
+
 def choice(samples, report, size, kind, empty):
     """Returns the indices of the samples to keep."""
     kept, seen = [], set()
@@ -62,7 +76,7 @@ def choice(samples, report, size, kind, empty):
     for number in sorted(report["passed"], key=rank):
         dtype = samples[number]["dtype"]
         known = (dtype, kind(number)) in seen
-        if not left[dtype] or known or empty(number) or (size(number) > LARGEST and kept):
+        if not left.get(dtype) or known or empty(number) or (size(number) > LARGEST and kept):
             continue
         if max(tolerances(samples[number]), default=0) > WIDEST:
             continue
@@ -87,6 +101,7 @@ def main():
         empty = lambda n: any(tensors[t].numel() == 0 for t in named(samples[n]))
         kind = lambda n: (*(tensors[t].dim() for t in named(samples[n])), *sorted(samples[n]["kwargs"]))
         numbers = choice(samples, report, size, kind, empty)
+        numbers = sorted(numbers + stored_choice(path.stem, samples, report, size, empty))
         names = {t: str(len(kept) + i) for i, t in enumerate(t for n in numbers for t in named(samples[n]))}
         kept |= {names[t]: tensors[t] for t in names}
         ops.append(op | {"samples": [renamed(samples[n], names) for n in numbers]})

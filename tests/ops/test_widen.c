@@ -332,6 +332,17 @@ Test(widen, counts_and_conditions_of_other_integers)
     br_scope_end(scope);
 }
 
+Test(widen, comparisons_with_numbers_of_no_element)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_to(values(3, (float[]){ 0, 44, 255 }), BR_U8);
+    cr_expect(br_equal(br_eq_scalar(x, -1), br_zeros(BR_SHAPE(3), BR_BOOL)));
+    cr_expect(br_equal(br_eq_scalar(x, 300), br_zeros(BR_SHAPE(3), BR_BOOL)));
+    cr_expect(br_equal(br_lt_scalar(x, 300), br_ones(BR_SHAPE(3), BR_BOOL)));
+    check_ok();
+    br_scope_end(scope);
+}
+
 /* ---- Equal bounds ---------------------------------------------------------------------------- */
 
 /* Expected: PyTorch. x is below, at and above the only value that it may have. */

@@ -1,6 +1,7 @@
 /* brasa/ops/index.h - reading and writing at indices; part of brasa/ops.h. Any dtype. Indices are
- * i64 and, unless stated otherwise, at least 0. A 0-d tensor is treated as 1-d of size 1.
- * Implemented in ops/index/. */
+ * i64 and, unless stated otherwise, at least 0. Except in br_take(), br_take_along_dim(),
+ * br_index_copy() and br_index_fill(), they may also be i32. A 0-d tensor is treated as 1-d of size
+ * 1. Implemented in ops/index/. */
 #ifndef BRASA_OPS_INDEX_H
 #define BRASA_OPS_INDEX_H
 

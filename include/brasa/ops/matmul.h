@@ -1,6 +1,7 @@
 /* brasa/ops/matmul.h - products of matrices and vectors, linear layers, Einstein notation; part of
- * brasa/ops.h. f32 and f64. br_set_float32_matmul_precision() of brasa/tensor.h makes f32 products
- * faster and less accurate. Implemented in ops/matmul/. */
+ * brasa/ops.h. Floating-point dtypes and integers, whose products wrap around.
+ * br_set_float32_matmul_precision() of brasa/tensor.h makes f32 products faster and less accurate.
+ * Implemented in ops/matmul/. */
 #ifndef BRASA_OPS_MATMUL_H
 #define BRASA_OPS_MATMUL_H
 
@@ -17,10 +18,11 @@ BR_API br_tensor *br_bmm(br_tensor *a, br_tensor *b); /* [b,n,k] x [b,k,m] -> [b
 BR_API br_tensor *br_matmul(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_mv(br_tensor *a, br_tensor *b);    /* [n,k] x [k] -> [n] */
 BR_API br_tensor *br_dot(br_tensor *a, br_tensor *b);   /* [k] x [k] -> [] */
-BR_API br_tensor *br_outer(br_tensor *a, br_tensor *b); /* [n] x [m] -> [n,m]; also i64 */
+BR_API br_tensor *br_outer(br_tensor *a, br_tensor *b); /* [n] x [m] -> [n,m] */
 /* Return beta * input + alpha * product (PyTorch's defaults are 1 and 1). The product is mat1 mat2,
  * mat vec, the batch of products batch1 batch2, or the sum of that batch (br_addbmm()). input
- * broadcasts to the product; if beta is 0, input is ignored, even if it is NaN. */
+ * broadcasts to the product; if beta is 0, input is ignored, even if it is NaN. For
+ * integers, beta and alpha are truncated. */
 BR_API br_tensor *br_addmm(br_tensor *input, br_tensor *mat1, br_tensor *mat2, double beta,
                            double alpha);
 BR_API br_tensor *br_addmv(br_tensor *input, br_tensor *mat, br_tensor *vec, double beta,

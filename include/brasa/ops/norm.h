@@ -1,5 +1,6 @@
 /* brasa/ops/norm.h - softmax, and layer, RMS, batch, group and instance norm; part of brasa/ops.h.
- * f32 and f64. Implemented in ops/norm/. */
+ * Floating-point dtypes. If x is bf16 or f16, weight, bias and running statistics may be f32.
+ * Implemented in ops/norm/. */
 #ifndef BRASA_OPS_NORM_H
 #define BRASA_OPS_NORM_H
 

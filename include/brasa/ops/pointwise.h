@@ -41,7 +41,7 @@ BR_API br_tensor *br_cos(br_tensor *x);
 BR_API br_tensor *br_erf(br_tensor *x);
 BR_API br_tensor *br_tanh(br_tensor *x);
 BR_API br_tensor *br_sigmoid(br_tensor *x); /* 1 / (1 + exp(-x)) */
-BR_API br_tensor *br_relu(br_tensor *x);    /* max(x, 0); the gradient at 0 is 0 */
+BR_API br_tensor *br_relu(br_tensor *x);    /* max(x, 0); the gradient at 0 is 0; also integers */
 
 /* These also support i64. The gradient of br_abs() at 0 is 0; that of the others is 0
  * everywhere. */
@@ -94,7 +94,7 @@ BR_API br_tensor *br_hardsigmoid(br_tensor *x); /* relu6(x + 3) / 6 */
 BR_API br_tensor *br_hardswish(br_tensor *x);   /* x hardsigmoid(x) */
 BR_API br_tensor *br_selu(br_tensor *x);        /* 1.0507 elu(x, 1.6733) */
 BR_API br_tensor *br_tanhshrink(br_tensor *x);  /* x - tanh(x) */
-/* Clamps x to min .. max (PyTorch's defaults are -1 and 1). */
+/* Clamps x to min .. max (PyTorch's defaults are -1 and 1). For integers, these are truncated. */
 BR_API br_tensor *br_hardtanh(br_tensor *x, double min, double max);
 /* Returns alpha elu(x / alpha, 1) (PyTorch's default is 1). */
 BR_API br_tensor *br_celu(br_tensor *x, double alpha);
@@ -102,7 +102,7 @@ BR_API br_tensor *br_celu(br_tensor *x, double alpha);
  * x, and br_softshrink() returns x moved towards 0 by lambda. */
 BR_API br_tensor *br_hardshrink(br_tensor *x, double lambda);
 BR_API br_tensor *br_softshrink(br_tensor *x, double lambda);
-/* Returns x if x > threshold, else value. */
+/* Returns x if x > threshold, else value. Also integers. */
 BR_API br_tensor *br_threshold(br_tensor *x, double threshold, double value);
 /* Gated linear unit. Returns the first half of dimension dim times the sigmoid of the second half
  * (PyTorch's default for dim is -1). */
@@ -182,7 +182,7 @@ BR_API br_tensor *br_isfinite(br_tensor *x);
 /* Returns true where a == b or |a - b| <= atol + rtol |b|. With equal_nan, two NaNs are also close.
  * a and b broadcast (PyTorch's defaults are 1e-5, 1e-8 and false). */
 BR_API br_tensor *br_isclose(br_tensor *a, br_tensor *b, double rtol, double atol, bool equal_nan);
-/* Returns a where the bool tensor `condition` is true, else b; all three broadcast. */
+/* Returns a where the tensor `condition`, bool or u8, is not 0, else b; all three broadcast. */
 BR_API br_tensor *br_where(br_tensor *condition, br_tensor *a, br_tensor *b);
 /* Returns x with `value` where the bool tensor `mask` is true; the two broadcast. */
 BR_API br_tensor *br_masked_fill(br_tensor *x, br_tensor *mask, double value);

@@ -18,8 +18,8 @@ BR_API br_tensor *br_mean(br_tensor *x);
 BR_API br_tensor *br_max(br_tensor *x); /* the gradient is shared evenly among equal maxima */
 BR_API br_tensor *br_min(br_tensor *x);
 BR_API br_tensor *br_prod(br_tensor *x); /* i64 for i64 and bool */
-/* Return a bool tensor: whether all elements, or any element, are true, that is, not 0. br_all() of
- * an empty tensor is true. */
+/* Return a bool tensor, or u8 if x is u8: whether all elements, or any element, are true, that is,
+ * not 0. br_all() of an empty tensor is true. */
 BR_API br_tensor *br_all(br_tensor *x);
 BR_API br_tensor *br_any(br_tensor *x);
 /* Reduce the given dimensions: br_sum_dim(x, BR_DIMS(0, -1), true). With keepdim the reduced
@@ -82,8 +82,8 @@ BR_API br_tensor *br_median_dim(br_tensor *x, int64_t dim, bool keepdim, br_tens
 /* Returns an i64 tensor with a row of num_classes elements for each index: 1 at the index, 0
  * elsewhere. With num_classes = -1 the number of classes is the largest index + 1. */
 BR_API br_tensor *br_one_hot(br_tensor *index, int64_t num_classes);
-/* Counts how often 0, 1, ... occur in x (i64, 1-d), or sums their weights (weights may be NULL).
- * Returns at least minlength counts. */
+/* Counts how often 0, 1, ... occur in x (integers, 1-d), or sums their weights (weights may be
+ * NULL). Returns at least minlength counts. */
 BR_API br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlength);
 /* Returns the unique elements, sorted, 1-d. Unless the pointers are NULL, *inverse receives the
  * index of each element of x in the result (x's shape), and *counts how often each unique element

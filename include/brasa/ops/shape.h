@@ -91,8 +91,8 @@ BR_API br_tensor *br_roll(br_tensor *x, int nshifts, const int64_t *shifts, int 
 BR_API br_tensor *br_repeat(br_tensor *x, int ndim, const int64_t *counts);
 /* The same, but if there are fewer counts than dimensions, they apply to the last ones. */
 BR_API br_tensor *br_tile(br_tensor *x, int ndim, const int64_t *counts);
-/* Repeats each element along dim; if dim is BR_ALL, x is flattened first. `repeats` is an i64
- * tensor with one count for all elements, or with one count for each. */
+/* Repeats each element along dim; if dim is BR_ALL, x is flattened first. `repeats` is a
+ * tensor of integers with one count for all elements, or with one count for each. */
 BR_API br_tensor *br_repeat_interleave(br_tensor *x, br_tensor *repeats, int64_t dim);
 BR_API br_tensor *br_repeat_interleave_scalar(br_tensor *x, int64_t repeats, int64_t dim);
 /* Returns a tensor of zeros except for the diagonal of dim1 and dim2, which is x's last dimension
