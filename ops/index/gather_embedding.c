@@ -67,6 +67,9 @@ static void lookup_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     br_tensor *index = br_saved(node, 0);
     const br_tensor *sum = index ? br_accumulated_grad(node, 0) : NULL;
     if (!sum) {
+        const br_index_selection *c = br_params(node);
+        if (!c->slices) /* for slices, such as rows of an embedding, x may be large */
+            BR_WIDEN(&dy);
         dx[0] = br__index_add(dy, index, br_params(node), ndim, sizes);
         return;
     }

@@ -414,14 +414,15 @@ SEEDED = {"nn.functional.dropout": 42, "nn.functional.scaled_dot_product_attenti
 
 
 def settled(op, call):
-    """Returns an equivalent call whose result PyTorch defines: sorting becomes stable."""
+    """Returns an equivalent call whose result PyTorch defines.
+
+    Sorting becomes stable. A call that selects among equal elements has no gradient.
+    """
     if op.name in ("sort", "argsort"):
         names = dict(zip(("dim", "descending"), call["args"][1:]))
         return {"args": call["args"][:1], "kwargs": {"stable": True, **names, **call["kwargs"]}}
     ties = has_ties(op, call) or (op.name == "msort" and has_equal(call["args"][0]))
-    if ties and call["args"][0].is_floating_point():
-        raise Skip("PyTorch does not define which of equal elements gets the gradient")
-    return call
+    return changed(call, lambda t: t.detach()) if ties else call
 
 
 def in_brackets(index):
