@@ -2,7 +2,7 @@
  * and without a batch. A 1-d convolution is a 2-d one with one row. */
 #include "ops/autocast.h"
 #include "ops/conv/convolution_internal.h"
-#include "ops/widen.h"
+#include "ops/pointwise/widen.h"
 
 #include <inttypes.h>
 

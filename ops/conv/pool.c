@@ -5,7 +5,7 @@
  * pooling is linear and saves nothing; its adjoint is an operation whose gradient is average
  * pooling again. */
 #include "ops/index/index_internal.h"
-#include "ops/widen.h"
+#include "ops/pointwise/widen.h"
 
 #include <inttypes.h>
 

@@ -3,7 +3,7 @@
  * The three lookups are one entry of the backend over windows of the result, x and the index. The
  * index selects the slice of x along the dimension. The adjoint adds along that dimension. */
 #include "ops/index/index_internal.h"
-#include "ops/widen.h"
+#include "ops/pointwise/widen.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* ops/index/getitem.c - getitem: indexing by the text between Python's brackets. It is composed of
  * views and of indexing by tensors. */
-#include "ops/widen.h"
+#include "ops/pointwise/widen.h"
 
 #include <ctype.h>
 #include <stdlib.h>

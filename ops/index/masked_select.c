@@ -3,7 +3,7 @@
  *
  * All are composed of operations that index one dimension, and so are their gradients. */
 #include "ops/index/index_internal.h"
-#include "ops/widen.h"
+#include "ops/pointwise/widen.h"
 
 #include <inttypes.h>
 #include <string.h>

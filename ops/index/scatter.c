@@ -5,7 +5,7 @@
  * value is kept if indices are equal. */
 #include "autograd/in_place.h"
 #include "ops/index/index_internal.h"
-#include "ops/widen.h"
+#include "ops/pointwise/widen.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * PyTorch's gradients: equal extremes share the gradient, and the gradient of a factor is the
  * product of the others. */
 #include "ops/index/index_internal.h"
+#include "ops/pointwise/widen.h"
 #include "ops/scaling.h"
-#include "ops/widen.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef BR_LOSS_INTERNAL_H
 #define BR_LOSS_INTERNAL_H
 
-#include "ops/widen.h"
+#include "ops/pointwise/widen.h"
 
 /* Returns true if input is floating-point of shape [n, c, d...] or [c], and target is i64 of shape
  * [n, d...] or []; fails otherwise. */

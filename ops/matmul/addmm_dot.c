@@ -2,7 +2,7 @@
  * dot, outer, addmm, addmv, addbmm, baddbmm. outer is composed of an elementwise product, the
  * others of matmul and sums. */
 #include "ops/autocast.h"
-#include "ops/widen.h"
+#include "ops/pointwise/widen.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -6,7 +6,7 @@
  * summed: directly if only one operand has them, otherwise by a batched product. Autograd records
  * the operations that einsum is composed of. */
 #include "ops/autocast.h"
-#include "ops/widen.h"
+#include "ops/pointwise/widen.h"
 #include "tensor/min_max.h"
 
 #include <ctype.h>

@@ -3,7 +3,7 @@
  * With C = A B the gradients are dA = dC B^T and dB = A^T dC: an operand is saved only if the
  * gradient of the other operand is needed. */
 #include "ops/autocast.h"
-#include "ops/widen.h"
+#include "ops/pointwise/widen.h"
 #include "tensor/min_max.h"
 
 #include <brasa/ops.h>

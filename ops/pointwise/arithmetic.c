@@ -4,7 +4,7 @@
  * may assume equal shapes. */
 #include "ops/all_elements.h"
 #include "ops/pointwise/promotion.h"
-#include "ops/widen.h"
+#include "ops/pointwise/widen.h"
 
 /* ---- Two tensors ----------------------------------------------------------------------------- */
 

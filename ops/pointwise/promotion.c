@@ -72,7 +72,7 @@ br_dtype br__scalar_result(br_dtype dtype, double s)
 {
     if (br__is_floating(dtype))
         return dtype;
-    if (!br__represents(BR_I64, s))
+    if (trunc(s) != s || isinf(s))
         return br__default_dtype(BR_KIND_FLOATING);
     return br__is_kind(dtype, BR_KIND_BOOL) ? br__default_dtype(BR_KIND_INTEGER) : dtype;
 }

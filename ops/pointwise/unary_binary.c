@@ -3,7 +3,7 @@
  * its own are in activation.c. */
 #include "ops/all_elements.h"
 #include "ops/pointwise/promotion.h"
-#include "ops/widen.h"
+#include "ops/pointwise/widen.h"
 
 #include <math.h>
 
@@ -245,6 +245,8 @@ DEFINE_COMPOSED(selu, br__floating,
 br_tensor *br_relu6(br_tensor *x)
 {
     BR_OP("relu6");
+    if (!br__is_number("relu6", "x", x))
+        return NULL;
     return br__composed(NULL, br_hardtanh(x, 0, 6));
 }
 
@@ -365,7 +367,7 @@ static br_tensor *with_equal_bounds(br_tensor *y, br_tensor *x, br_tensor *min, 
         return y;
     br_scope *scope = br_no_grad_begin();
     br_tensor *equal = br_scope_return(scope, br_eq(min, max));
-    const bool any = equal && br_item(br_any(equal)) != 0;
+    const bool any = br__any_true(equal);
     br_scope_end(scope);
     if (!any)
         return y;

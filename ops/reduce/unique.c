@@ -1,6 +1,6 @@
 /* ops/reduce/unique.c - one_hot, bincount, and the unique elements or slices of a tensor. */
 #include "ops/index/index_internal.h"
-#include "ops/widen.h"
+#include "ops/pointwise/widen.h"
 #include "tensor/min_max.h"
 
 #include <inttypes.h>

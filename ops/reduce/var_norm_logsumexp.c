@@ -2,9 +2,9 @@
  *
  * Each is computed from other operations without recording them, and saves its input and result.
  * The gradients are composed of operations, so that they can be differentiated again. */
+#include "ops/pointwise/widen.h"
 #include "ops/reduce/reduce_internal.h"
 #include "ops/scaling.h"
-#include "ops/widen.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* ops/shape/cat_stack_repeat.c - cat, stack, repeat. */
+#include "ops/pointwise/widen.h"
 #include "ops/shape/view_internal.h"
-#include "ops/widen.h"
 
 #include "tensor/min_max.h"
 #include <brasa/ops/promotion.h>

@@ -1,7 +1,7 @@
 /* ops/shape/flip_roll_tile.c - elements in another order (flip, roll, movedim) and repeated
  * elements (tile, repeat_interleave). */
+#include "ops/pointwise/widen.h"
 #include "ops/shape/view_internal.h"
-#include "ops/widen.h"
 #include "tensor/min_max.h"
 
 #include <inttypes.h>

@@ -5,8 +5,8 @@
  * from its source along all earlier dimensions. The gradient runs in the opposite order and adds
  * the borders to their sources. The two are each other's adjoint. */
 #include "ops/autocast.h"
+#include "ops/pointwise/widen.h"
 #include "ops/shape/view_internal.h"
-#include "ops/widen.h"
 #include "tensor/min_max.h"
 
 #include <inttypes.h>

@@ -242,7 +242,7 @@ static bool large_integers()
     b *= large;
     require(b.item_i64() == large && refuses([&] { b.item(); }));
     require((a * INT64_MAX).item_i64() == INT64_MAX && (a * (1LL << 60)).item() == 0x1p60);
-    require(refuses([&] { a + UINT64_MAX; }) && refuses([&] { a + 0.5; }));
+    require(refuses([&] { a + UINT64_MAX; }) && br_dtype_of(a + 0.5) == BR_F32);
     const brasa::tensor f(br_ones(BR_SHAPE(2), BR_F64));
     require((f + large)[0].item() == 9007199254740992.0);
     require(refuses([&] { f[SIZE_MAX]; }));

@@ -24,7 +24,7 @@ BR_API br_dtype br_promote_types(br_dtype a, br_dtype b);
  * [] give f64. Returns BR_F32 with an error if a tensor is NULL. */
 BR_API br_dtype br_result_type(int n, br_tensor *const *tensors);
 /* Returns the dtype of a result of t and a number. A number that is not whole changes an integer
- * dtype or bool to f32, a whole one changes bool to i64. */
+ * dtype or bool to f32, a whole one, which must fit into i64, changes bool to i64. */
 BR_API br_dtype br_result_type_scalar(const br_tensor *t, double s);
 /* Returns whether results of a dtype may be stored in a tensor of another one: unless a float would
  * become an integer or bool, or an integer bool. */

@@ -1,5 +1,5 @@
-/* ops/widen.c - conversions at the start and end of an operation. */
-#include "ops/widen.h"
+/* ops/pointwise/widen.c - conversions at the start and end of an operation. */
+#include "ops/pointwise/widen.h"
 
 #include "tensor/loop.h"
 

@@ -1,5 +1,6 @@
-/* ops/widen.h - conversions at the start and end of an operation: compositions that compute in f32
- * for bf16 and f16, indices that are not i64, and operands that must be floating-point. */
+/* ops/pointwise/widen.h - conversions at the start and end of an operation: compositions that
+ * compute in f32 for bf16 and f16, indices that are not i64, and operands that must be
+ * floating-point. */
 #ifndef BR_WIDEN_H
 #define BR_WIDEN_H
 
