@@ -18,7 +18,7 @@ from safetensors.torch import load_file, safe_open, save_file
 LARGEST = 1500  # bytes, unless an operation has no smaller call
 MOST = {"f32": 4, "f64": 5, "i64": 2, "bool": 1}  # calls of an operation
 STORED = "bf16", "f16", "i32", "i8", "u8"  # one call of an operation in one of these dtypes, if it is small
-LARGEST_STORED = 150  # bytes of its tensors
+LARGEST_STORED = 64  # bytes of its tensors
 REJECTED = 4  # calls that must be rejected
 WIDEST = 1e-3  # tolerance: a call near a pole would not reveal errors
 
