@@ -1,5 +1,6 @@
 /* tests/ops/test_autocast.c - regions of mixed precision: the dtypes of results, which are
  * PyTorch's, values and gradients, the copies of parameters, nesting, and wrong uses. */
+#include "tensor/tensor_internal.h"
 #include "tests/ops/torch_autocast.h"
 #include "tests/ops/values.h"
 #include <brasa/nn.h>
@@ -174,7 +175,8 @@ Test(autocast, a_region_ends_with_its_scope)
     br_autocast_begin(BR_F16);
     br_scope_end(scope);
     cr_assert_eq(br_autocast_dtype(), BR_F32);
-    check_fails(br_autocast_end(cast), "autocast_end: cast");
+    if (br__caches_objects()) /* AddressSanitizer reports the use */
+        check_fails(br_autocast_end(cast), "autocast_end: cast");
 }
 
 static void *end_elsewhere(void *cast)
@@ -199,7 +201,8 @@ Test(autocast, wrong_uses)
     pthread_join(thread, &seen);
     cr_assert_eq(seen, inner);
     cr_assert(br_autocast_end(inner) && br_autocast_end(outer));
-    check_fails(br_autocast_end(outer), "autocast_end: cast");
+    if (br__caches_objects())
+        check_fails(br_autocast_end(outer), "autocast_end: cast");
 }
 
 static br_tensor *twice(br_tensor *const *x, int n, void *context)
