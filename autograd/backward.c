@@ -108,7 +108,8 @@ static bool covers(const br_tensor *dx, const br_edge *edge)
 static br_tensor *fit(br_node *node, int i, br_tensor *dx)
 {
     const br_edge *edge = &node->inputs[i];
-    if (!br__is_floating(dx->dtype))
+    const bool same_dtype = dx->dtype == edge->dtype;
+    if (!same_dtype && !br__is_floating(dx->dtype))
         return br_fail(BR_ERROR_DTYPE, node->op->name,
                        "the gradient with respect to input %d is %s, but the input is %s", i,
                        br_dtype_name(dx->dtype), br_dtype_name(edge->dtype));
@@ -121,7 +122,7 @@ static br_tensor *fit(br_node *node, int i, br_tensor *dx)
                        br__shape(dx), br__shape_of(edge->ndim, edge->sizes));
     if (!same)
         dx = br__grad_ops.sum_to_size(dx, edge->ndim, edge->sizes);
-    if (dx && dx->dtype != edge->dtype)
+    if (!same_dtype && dx)
         dx = br__grad_ops.to(dx, edge->dtype);
     return hold(node, dx);
 }

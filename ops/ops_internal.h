@@ -35,6 +35,16 @@ bool br__element_operand(const char *op, double value, br_dtype dtype, br_scalar
  * least 2^53 would be rounded. */
 br_tensor *br__equals_integer(br_tensor *t, int64_t value);
 
+/* ---- Converted operands ---------------------------------------------------------------------- */
+
+/* At the beginning of an operation: if the condition holds, returns `call`, the same operation of
+ * converted operands. */
+#define BR_IF_CONVERTED(condition, call)    \
+    if (condition) {                        \
+        br_scope *scope = br_scope_begin(); \
+        return br__composed(scope, call);   \
+    }
+
 /* ---- Pointwise operations -------------------------------------------------------------------- */
 
 /* Returns kernel(x), a new tensor of x's shape and dtype. */
@@ -54,10 +64,6 @@ typedef struct br__function_2 {
     br_pointwise kernel;
 } br__function_2;
 br_tensor *br__apply_function_2(const br__function_2 *f, br_tensor *a, br_tensor *b);
-/* Sets a to y, which was computed from a copy of a, records this, and ends the scope. The gradient
- * of `op` is br__pass_backward(). Returns a. */
-br_tensor *br__overwrite(const br_op *op, br_scope *scope, br_tensor *a, br_tensor *y);
-void br__pass_backward(br_node *node, br_tensor *dy, br_tensor **dx);
 /* Returns kernel(a, b). The operands must have the same dtype and broadcast. Comparisons return
  * bool. */
 br_tensor *br__binary(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b);

@@ -51,12 +51,3 @@ br_tensor *br__add_scaled_eps(br_tensor *variance, double eps, br_tensor *scale)
         return br_add_scalar(variance, eps);
     return br_add(variance, br_rdiv_scalar(br_mul(scale, scale), eps));
 }
-
-/* ---- Norms ----------------------------------------------------------------------------------- */
-
-bool br__fits_norm(const char *op, const br_tensor *x, const char *name, const br_tensor *t)
-{
-    return t && t->mark == BR_MARK_LIVE && t->dtype == br__computed(x->dtype)
-               ? br__same_device(op, "x", x, name, t)
-               : br__compatible(op, "x", x, name, t);
-}

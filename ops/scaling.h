@@ -17,8 +17,4 @@ br_tensor *br__scale_of_large(const char *op, br_tensor *x, unsigned dims);
 /* Returns variance + eps, or variance + eps / scale^2 unless scale is NULL. */
 br_tensor *br__add_scaled_eps(br_tensor *variance, double eps, br_tensor *scale);
 
-/* Checks the device and dtype of a parameter of a norm of x: x's dtype, or the dtype in which x is
- * computed. */
-bool br__fits_norm(const char *op, const br_tensor *x, const char *name, const br_tensor *t);
-
 #endif

@@ -1,6 +1,5 @@
 /* check/samples/sample_args.c - parses signatures and reads arguments according to them. */
 #include "check/samples/sample_args.h"
-
 #include "tensor/dtype.h"
 
 #include <stdlib.h>

@@ -140,10 +140,7 @@ static const br_op index_select_op = { .name = "index_select", .backward = looku
 br_tensor *br_index_select(br_tensor *x, int64_t dim, br_tensor *index)
 {
     BR_OP("index_select");
-    if (br__is_short_index(index)) {
-        br_scope *scope = br_scope_begin();
-        return br__composed(scope, br_index_select(x, dim, br_to(index, BR_I64)));
-    }
+    BR_IF_CONVERTED(br__is_short_index(index), br_index_select(x, dim, br_to(index, BR_I64)))
     if (!br__required("index_select", "x", x) || !br__wrap_dim("index_select", "dim", x, &dim) ||
         !br__has_dtype("index_select", "index", index, BR_I64))
         return NULL;
@@ -168,10 +165,7 @@ static const br_op gather_op = { .name = "gather", .backward = lookup_backward }
 br_tensor *br_gather(br_tensor *x, int64_t dim, br_tensor *index)
 {
     BR_OP("gather");
-    if (br__is_short_index(index)) {
-        br_scope *scope = br_scope_begin();
-        return br__composed(scope, br_gather(x, dim, br_to(index, BR_I64)));
-    }
+    BR_IF_CONVERTED(br__is_short_index(index), br_gather(x, dim, br_to(index, BR_I64)))
     if (!br__required("gather", "x", x) || !br__wrap_dim("gather", "dim", x, &dim) ||
         !br__has_dtype("gather", "index", index, BR_I64))
         return NULL;
@@ -195,10 +189,8 @@ static const br_op embedding_op = { .name = "embedding", .backward = lookup_back
 br_tensor *br_f_embedding(br_tensor *weight, br_tensor *index, int64_t padding_idx)
 {
     BR_OP("embedding");
-    if (br__is_short_index(index)) {
-        br_scope *scope = br_scope_begin();
-        return br__composed(scope, br_f_embedding(weight, br_to(index, BR_I64), padding_idx));
-    }
+    BR_IF_CONVERTED(br__is_short_index(index),
+                    br_f_embedding(weight, br_to(index, BR_I64), padding_idx))
     if (!br__required("embedding", "weight", weight) ||
         !br__has_dtype("embedding", "index", index, BR_I64))
         return NULL;

@@ -209,11 +209,8 @@ br_tensor *br_scatter_reduce(br_tensor *x, int64_t dim, br_tensor *index, br_ten
                              br_scatter_reduction reduce, bool include_self)
 {
     BR_OP(op_name);
-    if (br__is_short_index(index)) {
-        br_scope *scope = br_scope_begin();
-        index = br_to(index, BR_I64);
-        return br__composed(scope, br_scatter_reduce(x, dim, index, src, reduce, include_self));
-    }
+    BR_IF_CONVERTED(br__is_short_index(index),
+                    br_scatter_reduce(x, dim, br_to(index, BR_I64), src, reduce, include_self))
     if (!check(x, &dim, index, src, reduce))
         return NULL;
     br_scope *scope = br_scope_begin();

@@ -73,12 +73,7 @@ br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reducti
 {
     BR_OP("mse_loss");
     BR_AUTOCAST(br_mse_loss(RAISE(input), RAISE(target), reduction))
-    if (br__mixed(input, target)) {
-        br_scope *scope = br_scope_begin();
-        const br_dtype dtype = br_result_type(BR_INPUTS(input, target));
-        return br__composed(scope,
-                            br_mse_loss(br_to(input, dtype), br_to(target, dtype), reduction));
-    }
+    BR_IF_PROMOTED(input, target, br_mse_loss(input, target, reduction))
     if (!br__check_broadcastable("mse_loss", "input", input, "target", target))
         return NULL;
     warn_of_broadcast("mse_loss", input, target);
@@ -92,12 +87,7 @@ br_tensor *br_l1_loss(br_tensor *input, br_tensor *target, br_reduction reductio
 {
     BR_OP("l1_loss");
     BR_AUTOCAST(br_l1_loss(RAISE(input), RAISE(target), reduction))
-    if (br__mixed(input, target)) {
-        br_scope *scope = br_scope_begin();
-        const br_dtype dtype = br_result_type(BR_INPUTS(input, target));
-        return br__composed(scope,
-                            br_l1_loss(br_to(input, dtype), br_to(target, dtype), reduction));
-    }
+    BR_IF_PROMOTED(input, target, br_l1_loss(input, target, reduction))
     if (!br__check_broadcastable("l1_loss", "input", input, "target", target))
         return NULL;
     warn_of_broadcast("l1_loss", input, target);
@@ -324,12 +314,7 @@ br_tensor *br_cosine_similarity(br_tensor *x1, br_tensor *x2, int64_t dim, doubl
 {
     static const char op[] = "cosine_similarity";
     BR_OP(op);
-    if (br__mixed(x1, x2)) {
-        br_scope *scope = br_scope_begin();
-        const br_dtype dtype = br_result_type(BR_INPUTS(x1, x2));
-        return br__composed(scope,
-                            br_cosine_similarity(br_to(x1, dtype), br_to(x2, dtype), dim, eps));
-    }
+    BR_IF_PROMOTED(x1, x2, br_cosine_similarity(x1, x2, dim, eps))
     if (!br__check_broadcastable(op, "x1", x1, "x2", x2))
         return NULL;
     int ndim;
@@ -352,12 +337,7 @@ br_tensor *br_pairwise_distance(br_tensor *x1, br_tensor *x2, double p, double e
 {
     static const char op[] = "pairwise_distance";
     BR_OP(op);
-    if (br__mixed(x1, x2)) {
-        br_scope *scope = br_scope_begin();
-        const br_dtype dtype = br_result_type(BR_INPUTS(x1, x2));
-        return br__composed(
-            scope, br_pairwise_distance(br_to(x1, dtype), br_to(x2, dtype), p, eps, keepdim));
-    }
+    BR_IF_PROMOTED(x1, x2, br_pairwise_distance(x1, x2, p, eps, keepdim))
     if (!br__check_numbers(op, "x1", x1, "x2", x2))
         return NULL;
     br_scope *scope = br_scope_begin();

@@ -5,6 +5,7 @@
  * rstd = 1 / sqrt(variance + eps), which have one element for each channel of each set. */
 #include "autograd/in_place.h"
 #include "ops/composed_internal.h"
+#include "ops/pointwise/widen.h"
 #include "ops/scaling.h"
 
 #include <inttypes.h>

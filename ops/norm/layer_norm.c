@@ -1,6 +1,7 @@
 /* ops/norm/layer_norm.c - layer norm, and RMS norm, which is the same without a mean. The operation
  * saves x, weight, and for each row the mean and rstd = 1 / sqrt(variance + eps). */
 #include "ops/ops_internal.h"
+#include "ops/pointwise/widen.h"
 #include "ops/scaling.h"
 #include "ops/shape/view_internal.h"
 

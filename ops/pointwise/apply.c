@@ -4,6 +4,7 @@
 #include "ops/all_elements.h"
 #include "ops/ops_internal.h"
 #include "ops/pointwise/promotion.h"
+#include "ops/pointwise/widen.h"
 
 #include <math.h>
 #include <string.h>
@@ -89,12 +90,11 @@ static br_tensor *new_result(const char *op, const br_tensor *a, const br_tensor
                                                  : NULL;
 }
 
-/* Returns kernel(a, b), as bool for a comparison. The caller has compared the dtypes. */
+/* Returns kernel(a, b) as `dtype`. The caller has compared the dtypes of a and b. */
 static br_tensor *apply(const char *op, br_pointwise kernel, const br_tensor *a, const br_tensor *b,
-                        bool comparison)
+                        br_dtype dtype)
 {
-    const br_dtype dtype = (a->storage ? a : b)->dtype; /* the other one may be a scalar */
-    br_tensor *y = new_result(op, a, b, comparison ? BR_BOOL : dtype);
+    br_tensor *y = new_result(op, a, b, dtype);
     if (!y || br__pointwise(kernel, 3, (const br_tensor *[]){ y, a, b }, NULL))
         return y;
     return refuse_dtype(op, "a", a->storage ? a : b, kernel); /* the other one may be a scalar */
@@ -102,13 +102,13 @@ static br_tensor *apply(const char *op, br_pointwise kernel, const br_tensor *a,
 
 br_tensor *br__binary(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
-    return br__compatible(op, "a", a, "b", b) ? apply(op, kernel, a, b, false) : NULL;
+    return br__compatible(op, "a", a, "b", b) ? apply(op, kernel, a, b, a->dtype) : NULL;
 }
 
 br_tensor *br__comparison(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
     BR_OP(op);
-    return br__compatible(op, "a", a, "b", b) ? apply(op, kernel, a, b, true) : NULL;
+    return br__compatible(op, "a", a, "b", b) ? apply(op, kernel, a, b, BR_BOOL) : NULL;
 }
 
 br_tensor *br__binary_scalar(const char *op, br_pointwise kernel, br_tensor *a, double s,
@@ -118,14 +118,11 @@ br_tensor *br__binary_scalar(const char *op, br_pointwise kernel, br_tensor *a, 
     if (!br__required(op, "a", a))
         return NULL;
     const br_dtype dtype = br__scalar_result(a->dtype, s);
-    if (dtype != a->dtype) {
-        br_scope *scope = br_no_grad_begin();
-        return br__composed(scope, br__binary_scalar(op, kernel, br_to(a, dtype), s, reversed));
-    }
-    if (!br__scalar_operand(op, s, br__computed(a->dtype), &scalar))
+    BR_IF_CONVERTED(dtype != a->dtype, br__binary_scalar(op, kernel, br_to(a, dtype), s, reversed))
+    if (!br__scalar_operand(op, s, br__computed(dtype), &scalar))
         return NULL;
-    return reversed ? apply(op, kernel, &scalar.tensor, a, false)
-                    : apply(op, kernel, a, &scalar.tensor, false);
+    return reversed ? apply(op, kernel, &scalar.tensor, a, dtype)
+                    : apply(op, kernel, a, &scalar.tensor, dtype);
 }
 
 br_tensor *br__comparison_scalar(const char *op, br_pointwise kernel, br_tensor *a, double s)
@@ -134,17 +131,14 @@ br_tensor *br__comparison_scalar(const char *op, br_pointwise kernel, br_tensor 
     br_scalar_operand scalar;
     if (!br__required(op, "a", a))
         return NULL;
-    if (br__scalar_result(a->dtype, s) != a->dtype) {
-        br_scope *scope = br_no_grad_begin();
-        br_tensor *wide = br_to(a, br__scalar_result(a->dtype, s));
-        return br__composed(scope, br__comparison_scalar(op, kernel, wide, s));
-    }
+    const br_dtype dtype = br__scalar_result(a->dtype, s);
+    BR_IF_CONVERTED(dtype != a->dtype, br__comparison_scalar(op, kernel, br_to(a, dtype), s))
     /* A float is rounded to the elements' dtype, so that an element equals the number that it was
      * made from. An integer may be larger than all elements. */
-    const br_dtype dtype = br__is_floating(a->dtype) ? a->dtype : br__computed(a->dtype);
-    if (!br__scalar_operand(op, s, dtype, &scalar))
+    const bool rounds = br__is_floating(dtype);
+    if (!br__scalar_operand(op, s, rounds ? dtype : br__computed(dtype), &scalar))
         return NULL;
-    return apply(op, kernel, a, &scalar.tensor, true);
+    return apply(op, kernel, a, &scalar.tensor, BR_BOOL);
 }
 
 br_tensor *br__equals_integer(br_tensor *t, int64_t value)
@@ -155,7 +149,7 @@ br_tensor *br__equals_integer(br_tensor *t, int64_t value)
     if (!br__has_dtype(op, "a", t, BR_I64) || !br__scalar_operand(op, 0, BR_I64, &scalar))
         return NULL;
     scalar.value.i64 = value;
-    return apply(op, BR_POINTWISE(eq), t, &scalar.tensor, true);
+    return apply(op, BR_POINTWISE(eq), t, &scalar.tensor, BR_BOOL);
 }
 
 bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, const br_tensor *a)
@@ -202,10 +196,7 @@ static bool computes_floats(br_pointwise kernel, const br_tensor *t)
 br_tensor *br__apply_function(const br__function *f, br_tensor *x)
 {
     BR_OP(f->op.name);
-    if (computes_floats(f->kernel, x)) {
-        br_scope *scope = br_no_grad_begin();
-        return br__composed(scope, br__apply_function(f, br_to(x, BR_F32)));
-    }
+    BR_IF_CONVERTED(computes_floats(f->kernel, x), br__apply_function(f, br__as_floating(x)))
     br_tensor *y = br__unary(f->op.name, f->kernel, x);
     br_node *node = br_record(&f->op, y, BR_INPUTS(x), NULL, 0);
     if (f->keeps != BR_SAVES_NOTHING)
@@ -235,10 +226,8 @@ bool br__check_divisor(const char *op, br_pointwise kernel, br_tensor *a, br_ten
 br_tensor *br__apply_function_2(const br__function_2 *f, br_tensor *a, br_tensor *b)
 {
     BR_OP(f->op.name);
-    if (computes_floats(f->kernel, a) && br__compatible(f->op.name, "a", a, "b", b)) {
-        br_scope *scope = br_no_grad_begin();
-        return br__composed(scope, br__apply_function_2(f, br_to(a, BR_F32), br_to(b, BR_F32)));
-    }
+    BR_IF_CONVERTED(computes_floats(f->kernel, a) && br__compatible(f->op.name, "a", a, "b", b),
+                    br__apply_function_2(f, br__as_floating(a), br__as_floating(b)))
     if (!br__check_divisor(f->op.name, f->kernel, a, b))
         return NULL;
     br_tensor *y = br__binary(f->op.name, f->kernel, a, b);

@@ -293,10 +293,8 @@ br_tensor *br_pow_scalar(br_tensor *a, double s)
     BR_OP("pow_scalar");
     if (!br__required("pow_scalar", "a", a))
         return NULL;
-    if (br__scalar_result(a->dtype, s) != a->dtype) { /* bool, or integers to a power such as 0.5 */
-        br_scope *scope = br_no_grad_begin();
-        return br__composed(scope, br_pow_scalar(br_to(a, br__scalar_result(a->dtype, s)), s));
-    }
+    const br_dtype dtype = br__scalar_result(a->dtype, s);
+    BR_IF_CONVERTED(dtype != a->dtype, br_pow_scalar(br_to(a, dtype), s))
     if (!br__is_floating(a->dtype) && s < 0)
         return br_fail(BR_ERROR_ARGUMENT, "pow_scalar", "s is %g, must be at least 0 for %s", s,
                        br_dtype_name(a->dtype));

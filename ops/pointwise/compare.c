@@ -211,15 +211,10 @@ static bool broadcast_condition(const br_tensor *condition, int *ndim, int64_t *
 br_tensor *br_where(br_tensor *condition, br_tensor *a, br_tensor *b)
 {
     BR_OP("where");
-    if (condition && condition->mark == BR_MARK_LIVE && condition->dtype == BR_U8) {
-        br_scope *scope = br_scope_begin(); /* an old form of a mask, which PyTorch accepts */
-        return br__composed(scope, br_where(br_to(condition, BR_BOOL), a, b));
-    }
-    if (br__mixed(a, b)) {
-        br_scope *scope = br_scope_begin();
-        const br_dtype dtype = br_result_type(BR_INPUTS(a, b));
-        return br__composed(scope, br_where(condition, br_to(a, dtype), br_to(b, dtype)));
-    }
+    /* u8 is an old dtype of masks, which PyTorch still accepts. */
+    BR_IF_CONVERTED(condition && condition->mark == BR_MARK_LIVE && condition->dtype == BR_U8,
+                    br_where(br_to(condition, BR_BOOL), a, b))
+    BR_IF_PROMOTED(a, b, br_where(condition, a, b))
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
     if (!br__has_dtype("where", "condition", condition, BR_BOOL) ||

@@ -53,20 +53,10 @@ static bool accepts(const char *op, const br_tensor *a, const br_tensor *b)
     return br__compatible(op, "a", a, "b", b) && br__broadcasts_to(op, "b", b, a);
 }
 
-/* Sets a to function(a, b), whose dtype is not that of a or not that of b. */
-static br_tensor *mixed(const br_op *op, br__binary_function *function, br_tensor *a, br_tensor *b)
-{
-    BR_OP(op->name);
-    if (!br__can_store_result(op->name, a, b) || !br__broadcasts_to(op->name, "b", b, a))
-        return NULL;
-    br_scope *scope = br_scope_begin();
-    return br__overwrite(op, scope, a, function(br_clone(a), b));
-}
-
 #define IF_MIXED(name)                                                   \
     if (br__mixed(a, b)) {                                               \
         static const br_op op = { #name "_", br__pass_backward, false }; \
-        return mixed(&op, br_##name, a, b);                              \
+        return br__overwrite_mixed(&op, br_##name, a, b);                \
     }
 
 /* ---- Arithmetic ------------------------------------------------------------------------------ */
@@ -81,13 +71,18 @@ static bool is_plain(const br_tensor *a, const br_tensor *b)
            br__same_shape(a, b);
 }
 
+/* Takes the fast path if it applies. Returns whether a has been changed. */
+static inline bool change_plainly(const br_op *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
+{
+    if (!is_plain(a, b) || !br__pointwise(kernel, 3, (const br_tensor *[]){ a, a, b }, NULL))
+        return false;
+    br__changed_by(a, op->name);
+    return true;
+}
+
 /* Applies an operation whose gradient needs no saved values. */
 static br_tensor *binary(const br_op *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
-    if (is_plain(a, b) && br__pointwise(kernel, 3, (const br_tensor *[]){ a, a, b }, NULL)) {
-        br__changed_by(a, op->name);
-        return a;
-    }
     BR_OP(op->name);
     if (!accepts(op->name, a, b) || !change(op->name, kernel, b, BR_INPUTS(a, b)))
         return NULL;
@@ -100,12 +95,16 @@ static const br_op sub_op = { "sub_", br__sub_backward, false };
 
 br_tensor *br_add_(br_tensor *a, br_tensor *b)
 {
+    if (change_plainly(&add_op, BR_POINTWISE(add), a, b))
+        return a;
     IF_MIXED(add)
     return binary(&add_op, BR_POINTWISE(add), a, b);
 }
 
 br_tensor *br_sub_(br_tensor *a, br_tensor *b)
 {
+    if (change_plainly(&sub_op, BR_POINTWISE(sub), a, b))
+        return a;
     IF_MIXED(sub)
     return binary(&sub_op, BR_POINTWISE(sub), a, b);
 }

@@ -18,7 +18,8 @@ static bool recorded(const br_tensor *a, const br_tensor *b)
     return br_grad_enabled() && (br_requires_grad(a) || br_requires_grad(b));
 }
 
-br_tensor *br__overwrite(const br_op *op, br_scope *scope, br_tensor *a, br_tensor *y)
+/* Sets a to y, which was computed from a copy of a, records this, and ends the scope. */
+static br_tensor *overwrite(const br_op *op, br_scope *scope, br_tensor *a, br_tensor *y)
 {
     if (y && !br__same_shape(a, y))
         br_fail(BR_ERROR_SHAPE, op->name,
@@ -30,6 +31,16 @@ br_tensor *br__overwrite(const br_op *op, br_scope *scope, br_tensor *a, br_tens
         br_record_in_place(op, a, BR_INPUTS(y), NULL, 0);
     }
     return br__composed(scope, a);
+}
+
+br_tensor *br__overwrite_mixed(const br_op *op, br__binary_function *function, br_tensor *a,
+                               br_tensor *b)
+{
+    BR_OP(op->name);
+    if (!br__can_store_result(op->name, a, b) || !br__broadcasts_to(op->name, "b", b, a))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    return overwrite(op, scope, a, function(br_clone(a), b));
 }
 
 /* Returns t, or a copy if it shares storage with a. */
@@ -48,7 +59,7 @@ static br_tensor *unary(const br_op *op, br_tensor *(*function)(br_tensor *), br
         return NULL;
     if (recorded(a, NULL)) {
         br_scope *scope = br_scope_begin();
-        return br__overwrite(op, scope, a, function(br_clone(a)));
+        return overwrite(op, scope, a, function(br_clone(a)));
     }
     if (!br__before_change(op->name, "a", a, BR_INPUTS(a)))
         return NULL;
@@ -132,19 +143,16 @@ static br_tensor *binary(const br_op *op, br_tensor *(*function)(br_tensor *, br
                          br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
     BR_OP(op->name);
-    if (br__mixed(a, b) && br__can_store_result(op->name, a, b)) {
-        br_scope *scope = br_scope_begin();
-        return br__overwrite(op, scope, a, function(br_clone(a), b));
-    }
-    if (br__failed() || !br__compatible(op->name, "a", a, "b", b) ||
-        !br__broadcasts_to(op->name, "b", b, a))
+    if (br__mixed(a, b))
+        return br__overwrite_mixed(op, function, a, b);
+    if (!br__compatible(op->name, "a", a, "b", b) || !br__broadcasts_to(op->name, "b", b, a))
         return NULL;
     if (!br__has_kernel(op->name, "a", a, kernel) || !br__check_divisor(op->name, kernel, a, b))
         return NULL;
     br_scope *scope = br_scope_begin();
     b = apart(b, a);
     if (recorded(a, b))
-        return br__overwrite(op, scope, a, function(br_clone(a), b));
+        return overwrite(op, scope, a, function(br_clone(a), b));
     if (b && br__before_change(op->name, "a", a, BR_INPUTS(a, b)))
         br__pointwise(kernel, 3, (const br_tensor *[]){ a, a, b }, NULL);
     return br__composed(scope, a);
@@ -185,7 +193,7 @@ br_tensor *br_pow_scalar_(br_tensor *a, double s)
     if (!br__floating(op.name, "a", a))
         return NULL;
     br_scope *scope = br_scope_begin();
-    return br__overwrite(&op, scope, a, br_pow_scalar(before(a), s));
+    return overwrite(&op, scope, a, br_pow_scalar(before(a), s));
 }
 
 br_tensor *br_clamp_(br_tensor *a, double min, double max)
@@ -195,7 +203,7 @@ br_tensor *br_clamp_(br_tensor *a, double min, double max)
     if (!br__required(op.name, "a", a) || !br__has_kernel(op.name, "a", a, BR_POINTWISE(clamp)))
         return NULL;
     br_scope *scope = br_scope_begin();
-    return br__overwrite(&op, scope, a, br_clamp(before(a), min, max));
+    return overwrite(&op, scope, a, br_clamp(before(a), min, max));
 }
 
 br_tensor *br_lerp_(br_tensor *a, br_tensor *end, br_tensor *weight)
@@ -208,7 +216,7 @@ br_tensor *br_lerp_(br_tensor *a, br_tensor *end, br_tensor *weight)
         !br__broadcasts_to(op.name, "weight", weight, a))
         return NULL;
     br_scope *scope = br_scope_begin();
-    return br__overwrite(&op, scope, a, br_lerp(before(a), apart(end, a), apart(weight, a)));
+    return overwrite(&op, scope, a, br_lerp(before(a), apart(end, a), apart(weight, a)));
 }
 
 /* Checks the operands of addcmul_ and addcdiv_. */
@@ -231,7 +239,7 @@ br_tensor *br_addcmul_(br_tensor *a, br_tensor *tensor1, br_tensor *tensor2, dou
         return NULL;
     br_scope *scope = br_scope_begin();
     tensor1 = apart(tensor1, a);
-    return br__overwrite(&op, scope, a, br_addcmul(before(a), tensor1, apart(tensor2, a), value));
+    return overwrite(&op, scope, a, br_addcmul(before(a), tensor1, apart(tensor2, a), value));
 }
 
 br_tensor *br_addcdiv_(br_tensor *a, br_tensor *tensor1, br_tensor *tensor2, double value)
@@ -242,5 +250,5 @@ br_tensor *br_addcdiv_(br_tensor *a, br_tensor *tensor1, br_tensor *tensor2, dou
         return NULL;
     br_scope *scope = br_scope_begin();
     tensor1 = apart(tensor1, a);
-    return br__overwrite(&op, scope, a, br_addcdiv(before(a), tensor1, apart(tensor2, a), value));
+    return overwrite(&op, scope, a, br_addcdiv(before(a), tensor1, apart(tensor2, a), value));
 }

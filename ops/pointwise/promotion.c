@@ -89,13 +89,20 @@ bool br_can_cast(br_dtype from, br_dtype to)
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 
+void br__promote(br_tensor **a, br_tensor **b)
+{
+    const br_dtype dtype = br_result_type(BR_INPUTS(*a, *b));
+    *a = br_to(*a, dtype);
+    *b = br_to(*b, dtype);
+}
+
 br_tensor *br__promoted(const char *op, br__binary_function *function, br_tensor *a, br_tensor *b)
 {
     if (!br__same_device(op, "a", a, "b", b))
         return NULL;
     br_scope *scope = br_scope_begin();
-    const br_dtype dtype = br_result_type(BR_INPUTS(a, b));
-    return br__composed(scope, function(br_to(a, dtype), br_to(b, dtype)));
+    br__promote(&a, &b);
+    return br__composed(scope, function(a, b));
 }
 
 bool br__can_store_result(const char *op, br_tensor *a, br_tensor *b)

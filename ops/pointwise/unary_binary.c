@@ -208,10 +208,7 @@ br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode)
     int64_t sizes[BR_MAX_DIMS];
     if (mode < BR_ROUNDING_NONE || mode > BR_ROUNDING_FLOOR)
         return br_fail(BR_ERROR_ARGUMENT, op, "mode is %d, must be a br_rounding_mode", (int)mode);
-    if (br__mixed(a, b)) {
-        const br_dtype dtype = br_result_type(BR_INPUTS(a, b));
-        return br__composed(NULL, br_div_mode(br_to(a, dtype), br_to(b, dtype), mode));
-    }
+    BR_IF_PROMOTED(a, b, br_div_mode(a, b, mode))
     if (!br__compatible(op, "a", a, "b", b) ||
         (mode != BR_ROUNDING_NONE && !br__has_kernel(op, "a", a, kernels[mode])) ||
         !br__broadcast_named(op, "a", a, "b", b, &ndim, sizes))
@@ -312,8 +309,7 @@ br_tensor *br_threshold(br_tensor *x, double threshold, double value)
 }
 
 /* Returns true if the tensors are on one device and broadcast; fails otherwise. b and c may be
- * NULL.
- */
+ * NULL. */
 static bool three(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
                   const br_tensor *b, const char *c_name, const br_tensor *c)
 {

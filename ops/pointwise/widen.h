@@ -46,6 +46,9 @@ static inline bool br__is_whole(const br_tensor *t)
 }
 /* Fails if t is bool. */
 bool br__is_number(const char *op, const char *name, const br_tensor *t);
+/* Checks the device and dtype of a parameter of a norm of x: x's dtype, or the dtype in which x is
+ * computed. */
+bool br__fits_norm(const char *op, const br_tensor *x, const char *name, const br_tensor *t);
 /* Returns true for an index that the operation must convert to i64 and then call itself: an i32,
  * or no elements of another integer dtype. These are the indices that PyTorch accepts. */
 bool br__is_short_index(const br_tensor *index);

@@ -50,10 +50,8 @@ br_tensor *br_one_hot(br_tensor *index, int64_t num_classes)
 br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlength)
 {
     BR_OP("bincount");
-    if (br__is_whole(x) && x->dtype != BR_I64) {
-        br_scope *scope = br_scope_begin();
-        return br__composed(scope, br_bincount(br_to(x, BR_I64), weights, minlength));
-    }
+    BR_IF_CONVERTED(br__is_whole(x) && x->dtype != BR_I64,
+                    br_bincount(br_to(x, BR_I64), weights, minlength))
     if (!br__has_dtype("bincount", "x", x, BR_I64))
         return NULL;
     if (x->ndim != 1 || minlength < 0)

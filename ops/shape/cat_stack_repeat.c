@@ -1,9 +1,8 @@
 /* ops/shape/cat_stack_repeat.c - cat, stack, repeat. */
+#include "ops/pointwise/promotion.h"
 #include "ops/pointwise/widen.h"
 #include "ops/shape/view_internal.h"
-
 #include "tensor/min_max.h"
-#include <brasa/ops/promotion.h>
 
 #include <inttypes.h>
 #include <string.h>

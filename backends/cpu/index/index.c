@@ -143,24 +143,17 @@ br_loop br__scatter_loop(size_t element_size)
 FLOAT_LOOPS(f32, float)
 FLOAT_LOOPS(f64, double)
 
-/* Sums and products wrap around. */
-COMBINE_LOOP(add_i64, int64_t, (int64_t)((uint64_t)a + (uint64_t)b))
-COMBINE_LOOP(mul_i64, int64_t, (int64_t)((uint64_t)a *(uint64_t)b))
-COMBINE_LOOP(max_i64, int64_t, br__max(a, b))
-COMBINE_LOOP(min_i64, int64_t, br__min(a, b))
-
-/* C computes them in int, and the result is cut to the type. */
-#define SMALL_LOOPS(suffix, type)                         \
-    COMBINE_LOOP(add_##suffix, type, (type)(a + b))       \
-    COMBINE_LOOP(mul_##suffix, type, (type)(a * b))       \
-    COMBINE_LOOP(max_##suffix, type, (type)br__max(a, b)) \
+/* Sums and products wrap around. `wide` is the unsigned type in which C computes them: for small
+ * types it is no smaller than int. */
+#define INTEGER_LOOPS(suffix, type, wide)                       \
+    COMBINE_LOOP(add_##suffix, type, (type)((wide)a + (wide)b)) \
+    COMBINE_LOOP(mul_##suffix, type, (type)((wide)a * (wide)b)) \
+    COMBINE_LOOP(max_##suffix, type, (type)br__max(a, b))       \
     COMBINE_LOOP(min_##suffix, type, (type)br__min(a, b))
-SMALL_LOOPS(i8, int8_t)
-SMALL_LOOPS(u8, uint8_t)
-COMBINE_LOOP(add_i32, int32_t, (int32_t)((uint32_t)a + (uint32_t)b))
-COMBINE_LOOP(mul_i32, int32_t, (int32_t)((uint32_t)a *(uint32_t)b))
-COMBINE_LOOP(max_i32, int32_t, br__max(a, b))
-COMBINE_LOOP(min_i32, int32_t, br__min(a, b))
+INTEGER_LOOPS(i64, int64_t, uint64_t)
+INTEGER_LOOPS(i32, int32_t, uint32_t)
+INTEGER_LOOPS(i8, int8_t, uint32_t)
+INTEGER_LOOPS(u8, uint8_t, uint32_t)
 
 /* Each sum and product is rounded, as PyTorch does. */
 #define HALF_LOOPS(suffix)                                                         \
