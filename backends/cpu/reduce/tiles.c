@@ -120,14 +120,12 @@ static void cut(plan *p)
 
 /* ---- Reducing -------------------------------------------------------------------------------- */
 
-/* Runs the kernel of the dtype in which x's is computed. Rows of a storage dtype are widened a few
- * at a time, in a buffer that stays in the L1 cache. */
-static void run_kernel(br_reduce kernel, br_dtype dtype, const br_fold *f)
+/* Not inlined, since small reductions would pay for the large buffers on the stack. */
+#define WITH_BUFFER __attribute__((noinline))
+
+/* Widens rows of a storage dtype, a few at a time, in a buffer that stays in the L1 cache. */
+WITH_BUFFER static void run_widened(br_reduce kernel, br_dtype dtype, const br_fold *f)
 {
-    if (!br__is_stored(dtype)) {
-        kernel(f);
-        return;
-    }
     const int64_t size = (int64_t)br__dtype_size(br__computed(dtype));
     const int64_t at_once = br__max(TILE / f->columns, 1);
     for (int64_t i = 0, n; i < f->rows; i += n) {
@@ -146,6 +144,15 @@ static void run_kernel(br_reduce kernel, br_dtype dtype, const br_fold *f)
         block.first_row = f->first_row + i;
         kernel(&block);
     }
+}
+
+/* Runs the kernel of the dtype in which x's is computed. */
+static void run_kernel(br_reduce kernel, br_dtype dtype, const br_fold *f)
+{
+    if (br__is_stored(dtype))
+        run_widened(kernel, dtype, f);
+    else
+        kernel(f);
 }
 
 /* Reduces rows from .. to - 1 of a tile whose first element is at x. */
@@ -201,21 +208,26 @@ static int64_t locate(const plan *p, int64_t tile, int64_t *offset, int64_t *out
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
+/* Rounds results to a storage dtype. */
+WITH_BUFFER static void store_narrowed(const br_reducer *reducer, const br_accumulator *v,
+                                       int64_t n, char *to, int64_t step)
+{
+    const br_dtype dtype = reducer->values->dtype;
+    br_element wide[TILE];
+    br__kernels_of(br__computed(dtype))->store_results(wide, v, n, 1, reducer->divisor);
+    br__narrow(dtype, to, step * (int64_t)br__dtype_size(dtype), wide, n);
+}
+
 /* Stores n results from element `at` on, `step` elements apart. */
 static void store_values(const br_reducer *reducer, const br_accumulator *v, int64_t n, int64_t at,
                          int64_t step)
 {
     const br_tensor *out = reducer->values;
-    const int64_t size = (int64_t)br__dtype_size(out->dtype);
-    const br_store_results store = br__kernels_of(br__computed(out->dtype))->store_results;
-    char *data = out->data + at * size;
-    if (!br__is_stored(out->dtype)) {
-        store(data, v, n, step, reducer->divisor);
-        return;
-    }
-    br_element wide[TILE];
-    store(wide, v, n, 1, reducer->divisor);
-    br__narrow(out->dtype, data, step * size, wide, n);
+    char *data = out->data + at * (int64_t)br__dtype_size(out->dtype);
+    if (br__is_stored(out->dtype))
+        store_narrowed(reducer, v, n, data, step);
+    else
+        br__kernels_of(out->dtype)->store_results(data, v, n, step, reducer->divisor);
 }
 
 static void store(const plan *p, const br_accumulator *values, const int64_t *indices, int64_t n,
