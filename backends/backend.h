@@ -72,7 +72,8 @@ struct br_backend {
      * the word after the last is 0. `bits` is i64 and contiguous. The bits come from the thread's
      * generator as br_get_dropout_rng() says. */
     void (*dropout_bits)(const br_tensor *bits, int64_t n, double p);
-    /* y = x scale, or 0 where the element's bit is 0. y and x are contiguous. */
+    /* y = x scale, or 0 where the element's bit is 0. y and x are contiguous. Returns false with an
+     * error if memory runs out. */
     bool (*dropout)(const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale);
 
     /* Returns the positions, i64 [n, ndim], at which a contiguous bool tensor, viewed with the
@@ -91,7 +92,8 @@ struct br_backend {
      * with an error if memory runs out. */
     bool (*reduce)(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer);
     /* Computes y from x, both contiguous, of the same shape and dtype, and not empty. Floats are
-     * accumulated in double; integers wrap around. */
+     * accumulated in double; integers wrap around. Returns false with an error if memory runs out.
+     */
     bool (*scan)(const br_tensor *y, const br_tensor *x, const br_scan_work *work);
     /* Writes to `indices`, i64 and contiguous, the order of a contiguous x along a dimension. Its
      * size along this dimension is `count`. Returns false with an error if memory runs out. */
@@ -103,13 +105,13 @@ struct br_backend {
     bool (*sort_rows)(const char *op, const br_tensor *order, const br_tensor *rows);
 
     /* Softmax, or log softmax, along a dimension, and their gradients from the result y. All
-     * tensors are contiguous, of one shape, and not empty. A 0-d tensor is one element. */
+     * tensors are contiguous, of one shape, and not empty. A 0-d tensor is one element. Both return
+     * false with an error if memory runs out. */
     bool (*softmax)(const br_tensor *y, const br_tensor *x, int64_t dim, bool log_of);
     bool (*softmax_grad)(const br_tensor *dx, const br_tensor *y, const br_tensor *dy, int64_t dim,
                          bool log_of);
-    /* y is not empty. */
+    /* y is not empty. Both return false with an error if memory runs out. */
     bool (*layer_norm)(const br_layer_norm_tensors *work);
-    /* Returns false with an error if memory runs out. */
     bool (*layer_norm_grad)(const char *op, const br_layer_norm_tensors *work);
     /* x is not empty. Returns false with an error if memory runs out. */
     bool (*channel_norm)(const char *op, const br_channel_norm_work *work);
@@ -149,16 +151,17 @@ struct br_backend {
     bool (*attention_grad)(const char *op, const br_attention_tensors *work);
     /* Rotates the pairs of the last dimension of x: (y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin).
      * A pair is two adjacent elements if `interleaved`, otherwise an element of the first half and
-     * the same of the second. cos and sin broadcast to the pairs. All have one dtype. */
+     * the same of the second. cos and sin broadcast to the pairs. All have one dtype.
+     * Returns false with an error if memory runs out. */
     bool (*rotate)(const br_tensor *y, const br_tensor *x, const br_tensor *cos,
                    const br_tensor *sin, bool interleaved);
 
     /* Computes C. Returns false with an error if memory runs out. */
     bool (*matmul)(const br_matmul_tensors *work);
 
-    /* Computes the losses, sums, `reduced`, and the sums of weights in *loss. */
+    /* Computes the losses, sums, `reduced`, and the sums of weights in *loss; and dscores from the
+     * scores, sums and dy. Both return false with an error if memory runs out. */
     bool (*cross_entropy)(br_class_loss *loss, const br_cross_entropy_tensors *work);
-    /* Computes dscores from the scores, sums and dy. */
     bool (*cross_entropy_grad)(const br_class_loss *loss, const br_cross_entropy_tensors *work);
     /* Computes the losses, `reduced`, the sums of weights in *loss, and the gradients. Returns
      * false with an error if memory runs out. */

@@ -262,7 +262,7 @@ static void hold_end(holder *h)
     pthread_barrier_destroy(&h->barrier);
 }
 
-/* Threads that end in any order leave the counts of the others. */
+/* A thread that ends does not change the counts of other threads, in whichever order they end. */
 Test(alloc, threads_end_in_any_order)
 {
     static const int orders[][3] = { { 0, 1, 2 }, { 2, 1, 0 }, { 1, 0, 2 }, { 1, 2, 0 } };
