@@ -511,11 +511,11 @@ test_checks() {
     suite "gcc: tests" gcc
     kernel_suites gcc
     guarded_suites gcc
-    side_by_side checks_of_code checks_of_ranks_and_calls
+    side_by_side checks_of_code_and_options checks_of_ranks_and_calls
 }
 
 # Checks that use one core, in two lists that take about as long.
-checks_of_code() {
+checks_of_code_and_options() {
     examples gcc
     documents
     check "./run" tests/setup/test_run
@@ -523,13 +523,13 @@ checks_of_code() {
     check "benchmarks/compare" tests/setup/test_compare
     check "library from Python's ctypes" with_build gcc tests/ctypes/drive.py build/libbrasa.so
     check "C++17" with_build gcc .ci/check_cpp build g++
+    check "accepted values of options" with_build gcc tests/ctypes/option_values.py check build/libbrasa.so
+    check "calls with ended handles" with_build gcc tests/ctypes/ended_handles.py build/libbrasa.so
 }
 
 checks_of_ranks_and_calls() {
     check "forked ranks, 1 to 4" with_ranks gcc forked
     check "calls with NULL and with empty tensors" with_build gcc tests/ctypes/bad_calls.py build/libbrasa.so
-    check "calls with ended handles" with_build gcc tests/ctypes/ended_handles.py build/libbrasa.so
-    check "accepted values of options" with_build gcc tests/ctypes/option_values.py check build/libbrasa.so
 }
 
 # The checks of .ci/run. They give the same results every time.

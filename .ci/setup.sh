@@ -210,7 +210,7 @@ suite() {
     log=$(mktemp)
     rm -f "$report" "$report.tap"
     if quietly "$log" built "$build"; then
-        quietly "$log" "$program" -j2 --timeout 600 "--xml=$report" "--tap=$report.tap" "$@" || status=$?
+        quietly "$log" "$program" -j4 --timeout 600 "--xml=$report" "--tap=$report.tap" "$@" || status=$?
     fi
     touch "$report" "$report.tap"
     good=$(grep -c '^ *<testcase .* status="PASSED"' "$report") || true
