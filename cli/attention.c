@@ -41,6 +41,10 @@ static const char help[] =
     "                         (2 digits) or auto, which uses fewer digits for a long text\n"
     "                         (default: auto)\n"
     "      --cased            do not lower-case the text (WordPiece only)\n"
+    "      --dtype D          load the model as f32, f64, bf16 or f16; auto (default): in\n"
+    "                         the dtype that config.json names, or that of the weights\n"
+    "      --amp bf16         compute matrix products and attention in bf16, as under\n"
+    "                         torch.autocast (default: off)\n"
     "      --matmul-precision P\n"
     "                         precision of f32 matrix products: highest (default), high\n"
     "                         or medium, which rounds their operands to bf16\n"
@@ -83,6 +87,7 @@ static void set_views(request *r, const br_attention *attention)
 static void write_page(request *r, int n, char **texts)
 {
     br_scope *scope = br_no_grad_begin();
+    cli_autocast();
     char *title = n > 1 ? text_format("%s · %s", texts[0], texts[1]) : NULL;
     br_attention *attention = r->checkpoint ? train_attend(r->checkpoint, n ? texts[0] : NULL)
                                             : attention_of_model(r->model, r->cased, n, texts);
@@ -130,6 +135,8 @@ static const struct option options[] = {
     { "raw-tokens", no_argument, NULL, RAW },
     { "precision", required_argument, NULL, PRECISION },
     { "cased", no_argument, NULL, CASED },
+    { "dtype", required_argument, NULL, CLI_DTYPE },
+    { "amp", required_argument, NULL, CLI_AMP },
     { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
     { 0 },

@@ -49,8 +49,13 @@ int cli_columns(FILE *stream);
  * like it. */
 void cli_print_wrapped(FILE *stream, const char *text);
 
-/* The code of the option --matmul-precision, which cli_options() handles. */
-enum { CLI_MATMUL_PRECISION = 1024 };
+/* The codes of options that cli_options() handles: --matmul-precision, --dtype and --amp. */
+enum { CLI_MATMUL_PRECISION = 1024, CLI_DTYPE, CLI_AMP };
+
+/* The value of --dtype: the dtype in which pretrained models are loaded. */
+extern br_dtype cli_dtype;
+/* Begins a region of mixed precision, which ends with the current scope, if --amp asks for one. */
+void cli_autocast(void);
 
 /* Parses the options of argv with getopt_long() and leaves optind at the first argument. Calls
  * parse() for each option, with its value in optarg; parse() returns 0 or the exit status. 'h'

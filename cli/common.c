@@ -87,6 +87,50 @@ static int set_matmul_precision(void)
                      optarg);
 }
 
+br_dtype cli_dtype = BR_DTYPE_AUTO;
+static bool amp;
+
+/* Sets cli_dtype; returns 0 or the exit status. */
+static int set_dtype(void)
+{
+    cli_dtype = BR_DTYPE_AUTO;
+    if (strcmp(optarg, "auto") == 0 ||
+        (br_dtype_named(optarg, &cli_dtype) && br_dtype_is_floating(cli_dtype)))
+        return 0;
+    return cli_usage(cli_command, "--dtype is '%s', must be auto, f32, f64, bf16 or f16", optarg);
+}
+
+/* Sets `amp`; returns 0 or the exit status. */
+static int set_amp(void)
+{
+    amp = strcmp(optarg, "bf16") == 0;
+    return amp || strcmp(optarg, "off") == 0
+               ? 0
+               : cli_usage(cli_command, "--amp is '%s', must be off or bf16", optarg);
+}
+
+void cli_autocast(void)
+{
+    if (amp)
+        br_autocast_begin(BR_BF16);
+}
+
+/* Handles an option that several commands have; returns 0 or the exit status, or CLI_CONTINUE if
+ * this is another option. */
+static int parse_shared(int option)
+{
+    switch (option) {
+    case CLI_MATMUL_PRECISION:
+        return set_matmul_precision();
+    case CLI_DTYPE:
+        return set_dtype();
+    case CLI_AMP:
+        return set_amp();
+    default:
+        return CLI_CONTINUE;
+    }
+}
+
 int cli_options(int argc, char **argv, const char *letters, const struct option *options,
                 const char *help, int (*parse)(void *request, int option), void *request)
 {
@@ -96,7 +140,9 @@ int cli_options(int argc, char **argv, const char *letters, const struct option 
             cli_print_wrapped(stdout, help);
             return EXIT_SUCCESS;
         }
-        int status = c == CLI_MATMUL_PRECISION ? set_matmul_precision() : parse(request, c);
+        int status = parse_shared(c);
+        if (status == CLI_CONTINUE)
+            status = parse(request, c);
         if (status)
             return status;
     }

@@ -30,6 +30,10 @@ static const char help[] =
     "                        mean_sqrt_len, weightedmean or lasttoken, instead of the folder's\n"
     "                        mode\n"
     "  -b, --batch-size N    number of texts in a batch (default: 32)\n"
+    "      --dtype D         load the model as f32, f64, bf16 or f16; auto (default): in the\n"
+    "                        dtype that config.json names, or that of the weights\n"
+    "      --amp bf16        compute matrix products and attention in bf16, as under\n"
+    "                        torch.autocast (default: off)\n"
     "      --matmul-precision P\n"
     "                        precision of f32 matrix products: highest (default), high\n"
     "                        or medium, which rounds their operands to bf16\n"
@@ -101,8 +105,9 @@ static void free_texts(texts *t)
 
 /* ---- Embedding ------------------------------------------------------------------------------- */
 
-static br_sentence_transformer *open_model(const request *r)
+static br_sentence_transformer *open_model(request *r)
 {
+    r->options.dtype = cli_dtype;
     br_auto_model_report report;
     br_sentence_transformer *model = br_sentence_transformer_load(r->model, &r->options, &report);
     if (model)
@@ -134,7 +139,11 @@ static br_tensor *embed_all(br_sentence_transformer *model, const request *r, co
     br_sentence_encode_options o =
         *BR_OPTIONS(br_sentence_encode, .batch_size = r->batch_size,
                     .normalize_embeddings = !r->json, .on_batch = show_progress, .context = &s);
-    br_tensor *all = br_sentence_transformer_encode(model, t->n, t->items, &o);
+    br_scope *scope = br_scope_begin();
+    cli_autocast();
+    br_tensor *all =
+        br_scope_return(scope, br_sentence_transformer_encode(model, t->n, t->items, &o));
+    br_scope_end(scope);
     progress_end(&s.progress);
     return all;
 }
@@ -173,7 +182,7 @@ static void show_cosines(const texts *t, br_tensor *rows)
     }
 }
 
-static void embed(const request *r, int n, char **arguments)
+static void embed(request *r, int n, char **arguments)
 {
     br_scope *scope = br_no_grad_begin();
     texts t = { 0 };
@@ -228,6 +237,8 @@ static const struct option options[] = {
     { "pooling", required_argument, NULL, 'p' },
     { "batch-size", required_argument, NULL, 'b' },
     { "json", no_argument, NULL, 'j' },
+    { "dtype", required_argument, NULL, CLI_DTYPE },
+    { "amp", required_argument, NULL, CLI_AMP },
     { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
     { 0 },

@@ -23,6 +23,10 @@ static const char help[] =
     "                   separate two sentences\n"
     "      --cased      do not lower-case the text (WordPiece only)\n"
     "  -k, --top-k N    number of tokens to print for each mask (default: 5)\n"
+    "      --dtype D    load the model as f32, f64, bf16 or f16; auto (default): in\n"
+    "                   the dtype that config.json names, or that of the weights\n"
+    "      --amp bf16   compute matrix products and attention in bf16, as under\n"
+    "                   torch.autocast (default: off)\n"
     "      --matmul-precision P\n"
     "                   precision of f32 matrix products: highest (default), high\n"
     "                   or medium, which rounds their operands to bf16\n"
@@ -68,7 +72,7 @@ static const char *name_of(names t, int64_t id)
 static void show(const request *r, names t, int64_t mask, br_tensor *logits)
 {
     int64_t n = br_size(logits, 0), k = r->top_k < n ? r->top_k : n;
-    br_tensor *ids, *p = br_topk(br_softmax(logits, 0), k, 0, true, &ids);
+    br_tensor *ids, *p = br_topk(br_softmax(br_to(logits, BR_F32), 0), k, 0, true, &ids);
     if (mask > 0 && !r->json && !br_failed())
         putchar('\n');
     for (int64_t i = 0; i < k && !br_failed(); i++) {
@@ -144,6 +148,7 @@ static void fill_from_checkpoint(const request *r, const char *text)
 static void fill_mask(const request *r, const char *text)
 {
     br_scope *scope = br_no_grad_begin();
+    cli_autocast();
     if (r->model)
         fill_from_model(r, text);
     else
@@ -159,6 +164,8 @@ static const struct option options[] = {
     { "cased", no_argument, NULL, 'C' },
     { "top-k", required_argument, NULL, 'k' },
     { "json", no_argument, NULL, 'j' },
+    { "dtype", required_argument, NULL, CLI_DTYPE },
+    { "amp", required_argument, NULL, CLI_AMP },
     { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
     { 0 },

@@ -32,6 +32,10 @@ static const char help[] =
     "      --set KEY=VALUE         value of a key of generation_config.json, such as\n"
     "                              do_sample=false, no_repeat_ngram_size=3 or\n"
     "                              eos_token_id=[198,50256]\n"
+    "      --dtype D               load the model as f32, f64, bf16 or f16; auto (default): in\n"
+    "                              the dtype that config.json names, or that of the weights\n"
+    "      --amp bf16              compute matrix products and attention in bf16, as under\n"
+    "                              torch.autocast (default: off)\n"
     "      --matmul-precision P\n"
     "                              precision of f32 matrix products: highest (default), high\n"
     "                              or medium, which rounds their operands to bf16\n"
@@ -212,6 +216,7 @@ static void go_on(const request *r, const br_model_class *class, br_module *mode
 static void generate(const request *r)
 {
     br_scope *scope = br_no_grad_begin();
+    cli_autocast();
     const br_model_class *class = pretrained_class(r->model, generates, "generate");
     br_tokenizer *tokenizer = class ? cli_open_tokenizer(r->model, false) : NULL;
     br_module *model = class ? pretrained_load(r->model, class->name, tokenizer, NULL) : NULL;
@@ -236,6 +241,8 @@ static const struct option options[] = {
     { "repetition-penalty", required_argument, NULL, 'r' },
     { "no-special-tokens", no_argument, NULL, NO_SPECIAL_TOKENS },
     { "set", required_argument, NULL, SET },
+    { "dtype", required_argument, NULL, CLI_DTYPE },
+    { "amp", required_argument, NULL, CLI_AMP },
     { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
     { 0 },

@@ -159,7 +159,8 @@ void *pretrained_load(const char *dir, const char *class_name, const br_tokenize
     *r = (br_auto_model_report){ 0 };
     if (br_failed() || (tokenizer && !warn_of_tokens(dir, tokenizer)))
         return NULL;
-    void *model = br_auto_model_load(dir, BR_OPTIONS(br_auto_model, .class_name = class_name), r);
+    void *model = br_auto_model_load(
+        dir, BR_OPTIONS(br_auto_model, .class_name = class_name, .dtype = cli_dtype), r);
     if (model)
         warn(dir, r);
     br_auto_model_report_clear(&own);

@@ -104,7 +104,10 @@ static br_tensor *feed_forward(br_t5_dense *self, br_tensor *x)
     br_tensor *y = self->act(br_linear_forward(self->wi ? self->wi : self->wi_0, x));
     if (self->wi_1)
         y = br_mul(y, br_linear_forward(self->wi_1, x));
-    return br_leave(self, br_linear_forward(self->wo, br_dropout_forward(self->dropout, y)));
+    y = br_dropout_forward(self->dropout, y);
+    /* In a model of f16, wo is in f32, and so are the hidden states after it. */
+    y = br_to(y, br_dtype_of(self->wo->weight));
+    return br_leave(self, br_linear_forward(self->wo, y));
 }
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
@@ -112,6 +115,12 @@ static br_tensor *feed_forward(br_t5_dense *self, br_tensor *x)
 static br_rms_norm *new_norm(const br_t5_config *c)
 {
     return br_rms_norm_new(c->d_model, BR_OPTIONS(br_rms_norm, .eps = c->layer_norm_epsilon));
+}
+
+/* The result has the dtype of the norm's weight, also if x is in f32 and the weight in f16. */
+static br_tensor *normalize(br_rms_norm *norm, br_tensor *x)
+{
+    return br_to(br_rms_norm_forward(norm, x), br_dtype_of(norm->weight));
 }
 
 static br_t5_layer *begin_layer(const char *class)
@@ -152,7 +161,7 @@ static br_t5_block *new_block(const br_t5_config *c, int64_t i, bool is_decoder)
 static br_tensor *run_layer(br_t5_layer *self, br_tensor *x, const pass *p)
 {
     br_enter(self);
-    br_tensor *y = br_rms_norm_forward(self->layer_norm, x);
+    br_tensor *y = normalize(self->layer_norm, x);
     if (self->DenseReluDense)
         y = feed_forward(self->DenseReluDense, y);
     else
@@ -242,7 +251,7 @@ static br_tensor *run_stack(br_t5_stack *self, br_tensor *ids, br_tensor *mask, 
     br_tensor *x = br_dropout_forward(self->dropout, br_embedding_forward(self->embed_tokens, ids));
     for (int64_t i = 0; i < br_module_list_size(self->block) && !br_error_pending(); i++)
         x = br_scope_replace(x, run_block(br_module_list_at(self->block, i), x, &p));
-    x = br_rms_norm_forward(self->final_layer_norm, x);
+    x = normalize(self->final_layer_norm, x);
     return br_leave(self, br_dropout_forward(self->dropout, x));
 }
 

@@ -165,6 +165,8 @@ static const char *const ignored[] = { "EncDecAttention.relative_attention_bias.
 static const char *const layers[] = { "num_hidden_layers", "num_decoder_layers", NULL };
 static const br_config_rows rows[] = { { "vocab_size", "shared.weight" }, { NULL, NULL } };
 
+static const char *const kept_in_f32[] = { "wo", NULL };
+
 const br_model_family zoo_t5_family = {
     .model_type = "t5",
     .config = { .defaults = defaults, .aliases = aliases, .limits = limits, .harmless = harmless },
@@ -172,6 +174,7 @@ const br_model_family zoo_t5_family = {
     .tokenizer_class = "T5Tokenizer",
     .keys = { .prefix = "transformer.", .ignored = ignored },
     .init = init,
+    .kept_in_f32 = kept_in_f32,
     .always_ties = true,
     .layers = layers,
     .rows = rows,

@@ -29,6 +29,7 @@ typedef struct loading {
     br_named_list *own;
     br_named_list *wanted; /* the same tensors, with the keys that files have for them */
     br__match match;       /* of the keys of the files with the names of `own` */
+    br_dtype dtype;        /* of the model */
     bool allow_missing_keys;
     int64_t n_matched; /* number of keys that are loaded */
     int64_t n_poolers; /* number of missing weights of the pooler */
@@ -117,15 +118,17 @@ static char *describe(const br_safetensors *file, int64_t index)
     return NULL;
 }
 
-/* Returns the name of the dtype if it is F16, BF16 or F64, which are converted; else NULL. */
-static const char *converted_dtype(const br_safetensors *file, int64_t index)
+/* Sets *dtype to a tensor's dtype. Returns false if that is no floating-point dtype of Brasa. */
+static bool floating_dtype(const br_safetensors *file, int64_t index, br_dtype *dtype)
 {
-    static const char *const converted[] = { "F16", "BF16", "F64" };
-    const char *dtype = br_safetensors_dtype(file, index);
-    for (size_t i = 0; i < sizeof converted / sizeof *converted; i++)
-        if (strcmp(dtype, converted[i]) == 0)
-            return converted[i];
-    return NULL;
+    return br_dtype_named(br_safetensors_dtype(file, index), dtype) && br__is_floating(*dtype);
+}
+
+/* Returns the dtype that a weight of that name gets. */
+static br_dtype dtype_of(const loading *l, const char *name)
+{
+    bool kept = l->dtype == BR_F16 && br__is_kept_in_f32(l->family, name);
+    return kept ? BR_F32 : l->dtype;
 }
 
 /* Returns a header with the shape that files must have for name i of the model. */
@@ -144,8 +147,8 @@ static bool fits(const br_safetensors *file, int64_t index, const br_tensor *wan
 {
     const int64_t *sizes;
     int ndim = br_safetensors_shape(file, index, &sizes);
-    bool same = ndim == wanted->ndim && (strcmp(br_safetensors_dtype(file, index), "F32") == 0 ||
-                                         converted_dtype(file, index));
+    br_dtype dtype;
+    bool same = ndim == wanted->ndim && floating_dtype(file, index, &dtype);
     for (int i = 0; same && i < ndim; i++)
         same = sizes[i] == wanted->sizes[i];
     return same;
@@ -180,9 +183,10 @@ static bool use_key(loading *l, const br_weight_key *key, int64_t i)
     if (!check_fit(l, key, i))
         return false;
     l->n_matched++;
-    const char *dtype = converted_dtype(l->files.shards[key->shard].file, key->index);
-    if (dtype && !(br__names_add(&l->converted, key->name) &&
-                   br__text_add(&l->converted.text, " from %s", dtype)))
+    const char *from = br_safetensors_dtype(l->files.shards[key->shard].file, key->index);
+    const char *to = br__dtypes[dtype_of(l, l->own->items[i].name)].stored_name;
+    if (strcmp(from, to) != 0 && !(br__names_add(&l->converted, key->name) &&
+                                   br__text_add(&l->converted.text, " from %s to %s", from, to)))
         return false;
     if (strcmp(key->name, wanted_key(l, i)) == 0)
         return true;
@@ -270,12 +274,14 @@ static bool drop_copy(loading *l, int64_t i, int64_t source)
     return ok;
 }
 
-/* Returns the tensor of a key that is used, in f32 and in the module's layout. */
+/* Returns the tensor of a key that is used, in the model's dtype and in the module's layout. */
 static br_tensor *get(const loading *l, const br_weight_key *key)
 {
     int64_t i = l->match.own_of[key - l->files.keys];
-    br_tensor *t = br_to(br_safetensors_get(l->files.shards[key->shard].file, key->name), BR_F32);
-    return br__is_transposed(l->family, &l->own->items[i]) ? br_contiguous(br_t(t)) : t;
+    const br_named_tensor *own = &l->own->items[i];
+    br_tensor *t = br_to(br_safetensors_get(l->files.shards[key->shard].file, key->name),
+                         dtype_of(l, own->name));
+    return br__is_transposed(l->family, own) ? br_contiguous(br_t(t)) : t;
 }
 
 static bool same_values(const loading *l, const br_weight_key *a, const br_weight_key *b)
@@ -303,14 +309,21 @@ static bool settle_ties(loading *l)
 
 /* ---- Setting the weights --------------------------------------------------------------------- */
 
+/* Gives `own` the values of t, and its dtype. */
+static bool assign(br_tensor *own, br_tensor *t)
+{
+    t = br__placed(op, br__backend_of(own), t);
+    if (t && t != own)
+        br__swap_data(op, own, t);
+    return t != NULL;
+}
+
 static bool assign_key(loading *l, br_tensor *own, const br_weight_key *key)
 {
     br_scope *scope = br_scope_begin();
-    br_tensor *t = br__placed(op, br__backend_of(own), get(l, key));
-    if (t)
-        br__swap_data(op, own, t);
+    bool ok = assign(own, get(l, key));
     br_scope_end(scope);
-    return t != NULL;
+    return ok;
 }
 
 /* Returns the entry of the index for a weight, under any of its names, that its file lacks, or
@@ -335,11 +348,12 @@ static bool refuse_missing(const loading *l, int64_t i)
     br_tensor wanted = in_file(l, i);
     if (!br_failed())
         br__fail_file(BR_ERROR_FORMAT, op, files->shards[absent ? absent->shard : 0].path,
-                      "key \"%s\" is missing%s%s%s, must be F32 %s for a %s",
+                      "key \"%s\" is missing%s%s%s, must be %s %s for a %s",
                       absent ? br_printable(absent->name) : wanted_key(l, i),
                       absent ? ", but " : "", absent ? br_printable(files->index) : "",
-                      absent ? " lists it in this file" : "", br__shape(&wanted),
-                      br_module_class(l->module));
+                      absent ? " lists it in this file" : "",
+                      br__dtypes[dtype_of(l, l->own->items[i].name)].stored_name,
+                      br__shape(&wanted), br_module_class(l->module));
     return false;
 }
 
@@ -350,8 +364,13 @@ static bool init_missing(loading *l, const br_named_tensor *own)
     if (!is_pooler && !br__is_head(l->family, own->name) && !l->allow_missing_keys)
         return refuse_missing(l, i);
     l->n_poolers += is_pooler;
-    return br__names_add(&l->missing, wanted_key(l, i)) &&
-           l->family->init(l->config, own->name, own->tensor);
+    if (!br__names_add(&l->missing, wanted_key(l, i)) ||
+        !l->family->init(l->config, own->name, own->tensor))
+        return false;
+    br_scope *scope = br_no_grad_begin();
+    bool ok = assign(own->tensor, br_to(own->tensor, dtype_of(l, own->name)));
+    br_scope_end(scope);
+    return ok;
 }
 
 /* Uses the order of the module's own list, so that new weights are initialized in a fixed order. */
@@ -391,6 +410,46 @@ static bool list_absent(loading *l)
     return true;
 }
 
+/* ---- The dtype ------------------------------------------------------------------------------- */
+
+/* Reads the dtype that config.json names, such as "bfloat16". Returns false without an error if it
+ * names none. */
+static bool configured_dtype(const br_auto_config *config, br_dtype *dtype)
+{
+    static const char *const keys[] = { "dtype", "torch_dtype" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (!br_auto_config_has(config, keys[i]))
+            continue;
+        const char *name = br_auto_config_string(config, keys[i]);
+        if (!name)
+            return false;
+        const char *dot = strrchr(name, '.'); /* "torch.float16" */
+        if (br_dtype_named(dot ? dot + 1 : name, dtype) && br__is_floating(*dtype))
+            return true;
+        br__fail_file(BR_ERROR_FORMAT, op, br_auto_config_path(config),
+                      "%s is \"%s\", must be float32, float64, bfloat16 or float16; set the option "
+                      "dtype to load the model in another dtype",
+                      keys[i], br_printable(name));
+        return false;
+    }
+    return false;
+}
+
+/* Sets l->dtype. */
+static bool choose_dtype(loading *l, br_dtype wanted)
+{
+    l->dtype = wanted;
+    if (wanted != BR_DTYPE_AUTO || configured_dtype(l->config, &l->dtype))
+        return true;
+    const br_safetensors *file = l->files.shards[0].file;
+    bool found = false;
+    for (int64_t i = 0; i < br_safetensors_count(file) && !found; i++)
+        found = floating_dtype(file, i, &l->dtype);
+    if (!found)
+        l->dtype = BR_F32;
+    return !br_failed();
+}
+
 /* ---- Loading --------------------------------------------------------------------------------- */
 
 static void move_report(loading *l, br_auto_model_report *report)
@@ -421,7 +480,8 @@ static void *load(const char *dir, const br_auto_config *config,
         return NULL;
     bool plausible = l.allow_missing_keys || br__check_layers(op, config, l.family, l.files.n_keys,
                                                               "the weight files have");
-    l.module = plausible ? br__make_model(class, config) : NULL;
+    if (plausible && choose_dtype(&l, options->dtype))
+        l.module = br__make_model(class, config);
     if (!br_failed() && br__config_each_unknown(config, add_unknown, &l) && list_absent(&l) &&
         list_own(&l) && match_keys(&l) && settle_ties(&l))
         assign_weights(&l);
@@ -446,6 +506,10 @@ void *br_auto_model_load(const char *dir, const br_auto_model_options *options,
     options = BR_OPTIONS_OF(op, br_auto_model, options);
     if (!br__required(op, "dir", dir))
         return NULL;
+    if (options->dtype != BR_DTYPE_AUTO && !br__is_floating(options->dtype))
+        return br_fail(BR_ERROR_DTYPE, op,
+                       "dtype is %s, must be a floating-point dtype or BR_DTYPE_AUTO",
+                       br_dtype_name(options->dtype));
     char *path = br_format("%s/config.json", dir);
     br_auto_config *config = path ? br_auto_config_load(path) : NULL;
     br_free(path);

@@ -35,6 +35,8 @@ char *br__key_to_name(const br_model_family *family, const char *key);
 br_named_list *br__file_keys(const br_model_family *family, const br_named_list *own);
 /* Returns true if files may have the key, but no weight for it. */
 bool br__is_ignored(const br_model_family *family, const char *key);
+/* Returns true if the weight of that name stays in f32 in a model of f16. */
+bool br__is_kept_in_f32(const br_model_family *family, const char *name);
 /* Returns true if files have the transpose of the weight. */
 bool br__is_transposed(const br_model_family *family, const br_named_tensor *own);
 /* Return true if a weight of that name belongs to the pooler; to a head. */

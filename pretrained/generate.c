@@ -240,6 +240,7 @@ static bool step(generation *g, int64_t first)
     br_tensor *logits = g->lm->next(g->lm->model, fresh, mask, g->cache);
     bool unfinished = check_logits(g, logits);
     if (unfinished) {
+        logits = br_to(logits, br__computed(br_dtype_of(logits))); /* as transformers does */
         append(g, choose(g, logits, fresh, g->length - first));
         unfinished = !br_error_pending() && (!g->eos || br_item_i64(br_any(g->running)));
         if (!br_error_pending() && g->o.on_tokens)

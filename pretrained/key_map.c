@@ -115,6 +115,14 @@ bool br__is_pooler(const br_model_family *family, const char *name)
            (br__begins_with(name, prefix) && br__begins_with(name + strlen(prefix), pooler));
 }
 
+bool br__is_kept_in_f32(const br_model_family *family, const char *name)
+{
+    for (const char *const *part = family->kept_in_f32; part && *part; part++)
+        if (find_part(name, *part))
+            return true;
+    return false;
+}
+
 bool br__is_head(const br_model_family *family, const char *name)
 {
     for (const char *const *head = family->heads; head && *head; head++)

@@ -35,8 +35,22 @@ static void set_weights(br_pooling mode, int64_t n, const float *mask, float *we
                                                            : (double)(i + 1) / (double)sum);
 }
 
+/* Returns the sums over dimension 1 of states [n, length, d], weighted by weights [n, length], in
+ * the dtype of the states, also in a region of mixed precision. */
+static br_tensor *weighted_sum(br_tensor *states, br_tensor *weights)
+{
+    br_scope *scope = br_scope_begin();
+    br_autocast_begin(BR_F32);
+    weights = br_to(br_to_device(weights, br_device_of(states)), br_dtype_of(states));
+    br_tensor *sum = br_select(br_matmul(br_unsqueeze(weights, 1), states), 1, 0);
+    br_scope_return(scope, sum);
+    br_scope_end(scope);
+    return sum;
+}
+
 br_tensor *br__pool(br_pooling mode, br_tensor *states, br_tensor *mask)
 {
+    const br_dtype dtype = br_dtype_of(states);
     if (mode == BR_POOLING_MAX) {
         mask = br_to_device(mask, br_device_of(states));
         br_tensor *hidden = br_unsqueeze(br_eq_scalar(mask, 0), 2);
@@ -48,8 +62,7 @@ br_tensor *br__pool(br_pooling mode, br_tensor *states, br_tensor *mask)
     int64_t n = from ? br_size(mask, 0) : 0, length = from ? br_size(mask, 1) : 0;
     for (int64_t i = 0; to && i < n; i++)
         set_weights(mode, length, from + i * length, to + i * length);
-    weights = br_to_device(weights, br_device_of(states));
-    return br_select(br_matmul(br_unsqueeze(weights, 1), states), 1, 0);
+    return br_to(weighted_sum(br_to(states, br__computed(dtype)), weights), dtype);
 }
 
 br_tensor *br__normalize_rows(br_tensor *x)

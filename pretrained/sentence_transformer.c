@@ -126,8 +126,9 @@ static bool load(br_sentence_transformer *self, const char *dir,
     if (!br__sentence_read(&self->settings, dir, o) || !find_class(self) || !read_sizes(self) ||
         !open_tokenizer(self, o->do_lower_case))
         return false;
-    self->module = br_auto_model_load(
-        self->settings.folder, BR_OPTIONS(br_auto_model, .class_name = self->class->name), report);
+    const br_auto_model_options *options =
+        BR_OPTIONS(br_auto_model, .class_name = self->class->name, .dtype = o->dtype);
+    self->module = br_auto_model_load(self->settings.folder, options, report);
     return self->module;
 }
 

@@ -56,6 +56,26 @@ bool br_is_floating(const br_tensor *t)
     return BR_LIVE("is_floating", t) && br__is_floating(t->dtype);
 }
 
+bool br_dtype_is_floating(br_dtype dtype)
+{
+    return br__is_floating(dtype);
+}
+
+bool br_dtype_named(const char *name, br_dtype *dtype)
+{
+    if (!br__required("dtype_named", "name", name) || !br__required("dtype_named", "dtype", dtype))
+        return false;
+    for (int i = 0; i < BR_DTYPES; i++) {
+        const br_dtype_info *info = &br__dtypes[i];
+        if (strcmp(name, info->name) == 0 || strcmp(name, info->torch_name) == 0 ||
+            strcmp(name, info->stored_name) == 0) {
+            *dtype = (br_dtype)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool br_is_contiguous(const br_tensor *t)
 {
     return BR_LIVE("is_contiguous", t) && t->contiguous;

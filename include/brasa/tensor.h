@@ -65,6 +65,11 @@ enum { BR_MAX_DIMS = 8 };
 BR_API size_t br_dtype_size(br_dtype dtype);
 /* Returns "f32", "f64", "i64" or "bool". */
 BR_API const char *br_dtype_name(br_dtype dtype);
+/* Sets *dtype to the dtype of that name: Brasa's ("bf16"), PyTorch's ("bfloat16") or safetensors'
+ * ("BF16"). Returns false without an error if there is none. */
+BR_API bool br_dtype_named(const char *name, br_dtype *dtype);
+/* Returns true for f32, f64, bf16 and f16. */
+BR_API bool br_dtype_is_floating(br_dtype dtype);
 
 /* ---- Errors -------------------------------------------------------------------------------- */
 

@@ -175,6 +175,10 @@ br_tensor *br_f_rms_norm(br_tensor *x, int ndims, const int64_t *sizes, br_tenso
                          double eps)
 {
     BR_OP("rms_norm");
+    /* PyTorch accepts a weight of any floating-point dtype here, but not in layer_norm. */
+    bool both = x && weight && x->mark == BR_MARK_LIVE && weight->mark == BR_MARK_LIVE;
+    if (both && br__is_floating(weight->dtype) && weight->dtype != x->dtype)
+        weight = br_to(weight, br__computed(x->dtype));
     if (!check("rms_norm", x, ndims, sizes, weight, NULL))
         return NULL;
     if (isnan(eps))

@@ -58,6 +58,8 @@ static const pair pairs[] = {
     { "embed", "pooling", "-m $OUT/bert a aa", "-m $OUT/bert -p max a aa", false },
     { "embed", "batch-size", "-m $OUT/bert a aa", "-m $OUT/bert -b 1 a aa", true },
     { "embed", "matmul-precision", "-m $OUT/bert a aa", "-m $OUT/bert " BAD_UNIT " a aa", false },
+    { "embed", "dtype", "-m $OUT/bert -j a", "-m $OUT/bert --dtype bf16 -j a", false },
+    { "embed", "amp", "-m $OUT/bert -j a", "-m $OUT/bert --amp bf16 -j a", false },
     { "embed", "json", "-m $OUT/bert a aa", "-m $OUT/bert -j a aa", false },
 
     { "attention", "model", "-m $OUT/bert a " ON_PAGE SHOW, "-m $OUT/cls a " ON_PAGE SHOW, false },
@@ -88,6 +90,11 @@ static const pair pairs[] = {
     { "attention", "matmul-precision", "-m $OUT/bert a " ON_PAGE,
       "-m $OUT/bert a " BAD_UNIT " " ON_PAGE, false },
 
+    { "attention", "dtype", "-m $OUT/bert a " ON_PAGE SHOW,
+      "-m $OUT/bert a --dtype bf16 " ON_PAGE SHOW, false },
+    { "attention", "amp", "-m $OUT/bert a " ON_PAGE SHOW, "-m $OUT/bert a --amp bf16 " ON_PAGE SHOW,
+      false },
+
     { "generate", "model", "-m $OUT/gpt2 cmd", "-m $OUT/t5 cmd", false },
     { "generate", "max-new-tokens", "-m $OUT/gpt2 cmd", "-m $OUT/gpt2 -n 1 cmd", false },
     { "generate", "temperature", "-m $OUT/gpt2 -s 1 -n 9 cmd", "-m $OUT/gpt2 -s 1 -T 9 -n 9 cmd",
@@ -105,12 +112,19 @@ static const pair pairs[] = {
       "-m $OUT/gpt2 -n 9 --set no_repeat_ngram_size=1 cmd", false },
     { "generate", "matmul-precision", "-m $OUT/gpt2 cmd", "-m $OUT/gpt2 " BAD_UNIT " cmd", false },
 
+    { "generate", "dtype", "-m $OUT/gpt2 cmd", "-m $OUT/gpt2 --dtype i64 cmd", false },
+    { "generate", "amp", "-m $OUT/gpt2 cmd", "-m $OUT/gpt2 --amp f16 cmd", false },
+
     { "fill-mask", "model", "-m $OUT/bert '[MASK]'", "-m $OUT/cls '[MASK]'", false },
     { "fill-mask", "checkpoint", "-m $OUT/bert '[MASK]'", "-c $OUT/none '[MASK]'", false },
     { "fill-mask", "cased", "-m $OUT/bert 'A [MASK]'", "-m $OUT/bert --cased 'A [MASK]'", false },
     { "fill-mask", "top-k", "-m $OUT/bert '[MASK]'", "-m $OUT/bert -k 1 '[MASK]'", false },
     { "fill-mask", "matmul-precision", "-m $OUT/bert '[MASK]'",
       "-m $OUT/bert " BAD_UNIT " '[MASK]'", false },
+    { "fill-mask", "dtype", "-m $OUT/bert -j '[MASK]'", "-m $OUT/bert --dtype bf16 -j '[MASK]'",
+      false },
+    { "fill-mask", "amp", "-m $OUT/bert -j '[MASK]'", "-m $OUT/bert --amp bf16 -j '[MASK]'",
+      false },
     { "fill-mask", "json", "-m $OUT/bert '[MASK]'", "-m $OUT/bert -j '[MASK]'", false },
 
     { "info", "json", "$OUT/bert", "$OUT/bert --json", false },

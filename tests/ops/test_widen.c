@@ -153,7 +153,6 @@ static void check_norm(br_tensor *(*norm)(br_tensor *, br_tensor *, br_tensor *)
         cr_expect_eq(br_dtype_of(gradient[0][i]), BR_F32);
         cr_expect(br_allclose(gradient[0][i], gradient[1][i], 1e-6, 1e-6), "gradient %d", i);
     }
-    check_fails(norm(x, br_ones(BR_SHAPE(4), BR_F64), NULL), "dtypes must be equal");
     br_scope_end(scope);
 }
 
@@ -164,11 +163,34 @@ Test(widen, parameters_of_norms_may_be_f32)
     check_norm(batch_norm);
     check_norm(group_norm);
     check_norm(rms_norm);
-    br_tensor *x = numbers(BR_BF16, 6, 4);
+    br_tensor *x = numbers(BR_BF16, 6, 4), *doubles = br_ones(BR_SHAPE(4), BR_F64);
+    check_fails(layer_norm(x, doubles, NULL), "dtypes must be equal");
+    check_fails(batch_norm(x, doubles, NULL), "dtypes must be equal");
+    check_fails(group_norm(x, doubles, NULL), "dtypes must be equal");
     br_tensor *mean = br_zeros(BR_SHAPE(4), BR_F32), *var = br_ones(BR_SHAPE(4), BR_F32);
     br_f_batch_norm(x, mean, var, NULL, NULL, true, 1, 1e-5);
     cr_expect(br_allclose(mean, br_mean_dim(br_to(x, BR_F32), BR_DIMS(0), false), 1e-5, 1e-7));
     check_ok();
+    br_scope_end(scope);
+}
+
+/* The weight may have any floating-point dtype; the result has that of x. */
+Test(widen, weights_of_rms_norm)
+{
+    static const br_dtype dtypes[] = { BR_F32, BR_F64, BR_BF16, BR_F16 };
+    enum { N = sizeof dtypes / sizeof *dtypes };
+    br_scope *scope = br_scope_begin();
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < N; k++) {
+            br_tensor *x = numbers(dtypes[i], 6, 4);
+            br_tensor *weight = br_set_requires_grad(br_full(BR_SHAPE(4), 1.5, dtypes[k]), true);
+            br_tensor *y = rms_norm(x, weight, NULL);
+            br_tensor *same = rms_norm(x, br_full(BR_SHAPE(4), 1.5, dtypes[i]), NULL);
+            cr_expect(br_equal(y, same), "%d %d", i, k);
+            br_backward(br_sum(y));
+            cr_expect_eq(br_dtype_of(br_grad_of(weight)), dtypes[k]);
+        }
+    check_fails(rms_norm(numbers(BR_F32, 6, 4), br_ones(BR_SHAPE(4), BR_I64), NULL), "i64");
     br_scope_end(scope);
 }
 

@@ -6,8 +6,9 @@
  *
  * The folder contains config.json, and model.safetensors or the shards that
  * model.safetensors.index.json lists. Weights are mapped, not copied: unused ones are not read, and
- * training changes private pages but never the file. Only F16, BF16 and F64 weights are converted
- * to F32 copies. docs/auto_model.md lists which keys are renamed and which files are rejected. */
+ * training changes private pages but never the file. Weights are converted, one at a time, only if
+ * the model has another dtype than the file. docs/auto_model.md lists which keys are renamed and
+ * which files are rejected. */
 #ifndef BRASA_PRETRAINED_AUTO_MODEL_H
 #define BRASA_PRETRAINED_AUTO_MODEL_H
 
@@ -18,23 +19,31 @@
 extern "C" {
 #endif
 
+/* The dtype that config.json names ("dtype" or "torch_dtype"); without it, the dtype of the first
+ * floating-point weight in the files. */
+#define BR_DTYPE_AUTO ((br_dtype)15)
+
 typedef struct br_auto_model_options {
     size_t struct_size;
     /* "BertModel", "BertForMaskedLM", ...; NULL: the first of the configuration's architectures, or
      * the base model if it has none. */
     const char *class_name;
+    /* The floating-point dtype of the model's weights and buffers, in which it computes. As in
+     * transformers, weights that f16 could not represent stay in f32: those of T5's `wo`. */
+    br_dtype dtype;
     bool copy;               /* read into memory instead of mapping; safe if the file may change */
     bool allow_missing_keys; /* allow any key to be missing, not only those of heads and the pooler
                               */
 } br_auto_model_options;
-#define br_auto_model_default_fields .struct_size = sizeof(br_auto_model_options)
+#define br_auto_model_default_fields \
+    .struct_size = sizeof(br_auto_model_options), .dtype = BR_DTYPE_AUTO
 BR_API br_auto_model_options br_auto_model_defaults(void);
 
 /* The result of loading. Names are joined by ", "; "" if there are none. They come from the file
  * unchanged and may contain anything, so escape them before printing to a terminal. */
 typedef struct br_auto_model_report {
     int64_t matched;   /* number of used keys of the files, including renamed ones */
-    int64_t converted; /* number of those converted from F16, BF16 or F64 to F32 */
+    int64_t converted; /* number of those whose dtype is not the model's */
     int64_t renamed, missing, unexpected, ignored;
     int64_t untied; /* tied by the configuration, but with different values in the files */
     int64_t absent; /* listed by the index, but not in the file that it names */
@@ -42,7 +51,7 @@ typedef struct br_auto_model_report {
      * nor the logits of language models depend. */
     int64_t missing_poolers;
     int64_t unknown;        /* unknown keys of config.json, which may change numbers */
-    char *converted_names;  /* "pooler.dense.weight from BF16" */
+    char *converted_names;  /* "pooler.dense.weight from BF16 to F32" */
     char *renamed_names;    /* "bert.pooler.dense.weight as pooler.dense.weight" */
     char *missing_names;    /* weights that were newly initialized by this thread's generator */
     char *unexpected_names; /* keys that are in the files, but not in the class */

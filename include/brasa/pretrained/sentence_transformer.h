@@ -1,9 +1,9 @@
 /* brasa/pretrained/sentence_transformer.h - SentenceTransformer: embeddings of texts by a
  * pretrained model, as the folder's files describe them.
  *
- *     br_sentence_transformer *model = br_sentence_transformer_load("all-MiniLM-L6-v2", NULL,
- * NULL); br_text texts[] = { { "time flies like an arrow", -1 }, { "fruit flies", -1 } }; br_tensor
- * *rows = br_sentence_transformer_encode(model, 2, texts, NULL);
+ *     br_sentence_transformer *model = br_sentence_transformer_load("MiniLM", NULL, NULL);
+ *     br_text texts[] = { { "time flies like an arrow", -1 }, { "fruit flies", -1 } };
+ *     br_tensor *rows = br_sentence_transformer_encode(model, 2, texts, NULL);
  *
  * `rows` is f32 [2, 384]. The folder has the files of AutoModel and AutoTokenizer, and those of
  * sentence-transformers: modules.json, sentence_bert_config.json, 1_Pooling/config.json and
@@ -44,9 +44,10 @@ typedef struct br_sentence_transformer_options {
     /* Lower-case the texts (WordPiece only). BR_SETTING_OFF keeps upper case, even if the
      * tokenizer's files say otherwise. */
     br_setting do_lower_case;
+    br_dtype dtype; /* of the model, as in br_auto_model_options */
 } br_sentence_transformer_options;
 #define br_sentence_transformer_default_fields \
-    .struct_size = sizeof(br_sentence_transformer_options)
+    .struct_size = sizeof(br_sentence_transformer_options), .dtype = BR_DTYPE_AUTO
 BR_API br_sentence_transformer_options br_sentence_transformer_defaults(void);
 
 /* Loads a model folder. The model's family must embed sentences, as BERT does. Returns NULL and an
@@ -94,9 +95,9 @@ BR_API br_sentence_encode_options br_sentence_encode_defaults(void);
 BR_API br_tensor *br_sentence_transformer_encode(br_sentence_transformer *self, int64_t n,
                                                  const br_text *texts,
                                                  const br_sentence_encode_options *options);
-/* Returns the embeddings [n, dimension], on the module's device, of a batch that the tokenizer has
- * encoded, without a prompt. Records gradients and leaves the module's mode, for training. The
- * batch may be on any device. batch->type_ids may be NULL. */
+/* Returns the embeddings [n, dimension], in the module's dtype and on its device, of a batch that
+ * the tokenizer has encoded, without a prompt. Records gradients and leaves the module's mode, for
+ * training. The batch may be on any device. batch->type_ids may be NULL. */
 BR_API br_tensor *br_sentence_transformer_forward(br_sentence_transformer *self,
                                                   const br_token_batch *batch);
 

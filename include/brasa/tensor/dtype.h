@@ -7,7 +7,8 @@
 
 /* Element types. The last five are storage dtypes: their elements take little memory, and
  * operations compute with them in f32 or i64 and round each result once, to the nearest, ties to
- * even, or wrap it around. Operations on several tensors require equal dtypes; br_to() converts. */
+ * even, or wrap it around. brasa/ops/promotion.h says what an operation on several dtypes returns.
+ */
 typedef enum br_dtype {
     BR_F32,  /* float */
     BR_F64,  /* double */
