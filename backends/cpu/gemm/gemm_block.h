@@ -59,7 +59,8 @@ static void multiply_columns(const br_gemm_block *g, int64_t j, int64_t end, boo
         const real *b = (const real *)g->b + j * g->b_col;
         const int64_t left = g->n - j - columns;
         prefetch next[] = {
-            prefetch_panel(g, b + columns * g->b_col, left < TILE_COLUMNS ? left : TILE_COLUMNS),
+            prefetch_panel(g, b + columns * g->b_col, left < TILE_COLUMNS ? left : TILE_COLUMNS,
+                           sizeof(real)),
             prefetch_runs(&g->next, g->next.runs * j / g->n, g->next.runs * (j + columns) / g->n),
         };
         if (in_place) {

@@ -60,6 +60,9 @@ typedef struct br_gemm_kernels {
      * room for m rounded up to whole groups, and for k rounded up to a multiple of
      * gemm_depth_unit. */
     void (*gemm_pack)(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col);
+    /* In the tables for bf16 of precision "medium": the same for operands that are bf16 in memory.
+     */
+    const struct br_gemm_kernels *of_stored;
     /* For br_measure_peak(), in the tables for bf16: n steps of the unit's instructions on
      * registers only, each of which has as many FLOPs as a product with `peak_flops`. Returns a
      * number that depends on all of them. */

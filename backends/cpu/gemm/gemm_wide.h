@@ -9,6 +9,7 @@
 #ifndef BR_KERNELS_GEMM_WIDE_H
 #define BR_KERNELS_GEMM_WIDE_H
 
+#include "backends/cpu/gemm/gemm_numbers.h"
 #include "backends/cpu/gemm/gemm_tile.h"
 
 /* Returns the vector to store to C: the sums, plus the old C and the bias if there are any. */
@@ -36,8 +37,8 @@ enum { ROW_STEP = 8, ROW_COLUMNS = 2048 };
 
 /* sum[j] += a[0] b[0, j] + a[1] b[1, j] + ..., added in this order. `steps` is a constant after
  * inlining. */
-ALWAYS_INLINE void add_b_rows(int steps, const br_gemm_block *g, const real *a, const real *b,
-                              int64_t vectors, vec *sum)
+ALWAYS_INLINE void add_b_rows(int steps, const br_gemm_block *g, const real *a,
+                              const stored_real *b, int64_t vectors, vec *sum)
 {
     vec x[ROW_STEP];
     UNROLLED
@@ -47,7 +48,7 @@ ALWAYS_INLINE void add_b_rows(int steps, const br_gemm_block *g, const real *a, 
         vec v = sum[j];
         UNROLLED
         for (int p = 0; p < steps; p++)
-            v += x[p] * *(const vec_at *)(b + p * g->b_row + j * VECTOR);
+            v += x[p] * load_numbers(b + p * g->b_row + j * VECTOR);
         sum[j] = v;
     }
 }
@@ -61,7 +62,8 @@ static int64_t gemm_row(const br_gemm_block *g)
     for (int64_t from = 0; from < columns; from += ROW_COLUMNS) {
         const int64_t left = (columns - from) / VECTOR;
         const int64_t vectors = left < ROW_COLUMNS / VECTOR ? left : ROW_COLUMNS / VECTOR;
-        const real *a = g->a, *b = (const real *)g->b + from;
+        const real *a = g->a;
+        const stored_real *b = (const stored_real *)g->b + from;
         memset(sum, 0, (size_t)vectors * sizeof *sum);
         int64_t k = g->k;
         for (; k >= ROW_STEP; k -= ROW_STEP, a += ROW_STEP * g->a_col, b += ROW_STEP * g->b_row)
