@@ -49,7 +49,7 @@ typedef struct job {
     int64_t sum_rows, sum_columns;   /* largest part of C whose sums are rounded, if is_stored */
     bool packs_a;
     char *buffers;        /* one per team: packed A, then sums; NULL: neither is needed */
-    br_gemm_team *shared; /* one per team if A is packed and has several rows */
+    br_gemm_team *shared; /* one per team if A is packed and has enough rows */
 } job;
 
 /* A range of rows and columns of C in one product. */
@@ -479,7 +479,7 @@ static bool run(job *j)
     if (!block)
         return false;
     j->buffers = (char *)block + shared;
-    if (j->packs_a && j->g->m > 1)
+    if (j->packs_a && j->g->m > j->kernels->unshared_rows)
         j->shared = memset(block, 0, shared);
     br__parallel(j->teams, run_team, j);
     br__block_free(block, bytes, extent);

@@ -82,7 +82,7 @@ static void gemm_block(const br_gemm_block *g)
     const bool in_place = by_rows && (small || few_steps(g)) && (MASKS || g->n % VECTOR == 0);
     int64_t j = 0, end;
     if (by_rows && g->m == 1 && g->k * g->n > SMALL_B)
-        j = gemm_row(g);
+        j = gemm_rows(g);
     else if (in_place)
         j = gemm_wide(g);
     for (; (j = claim_panel(g, j)) < g->n; j = end) {

@@ -47,6 +47,7 @@ typedef struct br_gemm_kernels {
     int gemm_depth_unit;         /* k-blocks other than the last are multiples of this */
     int packed_size;             /* bytes of an element of packed A */
     bool only_packed;            /* gemm_block needs packed A, and there are no dot products */
+    int unshared_rows;           /* blocks of so few rows must not be shared by threads */
     bool gemm_by_blis;           /* BLIS may have better kernels for large products */
     void (*gemm_block)(const br_gemm_block *block);
     /* Dot products are used if k is at least dot_length times the smaller of m and n, or if m and n

@@ -14,10 +14,13 @@ typedef float real;
 #include "backends/cpu/gemm/gemm_panel.h"
 #include "backends/cpu/gemm/gemm_wide.h"
 
+/* Maximum rows of A for which B is read in place. */
+enum { ROWS_IN_PLACE = 5 };
+
 static void gemm_block(const br_gemm_block *g)
 {
     _Alignas(64) real panel[BR_GEMM_K * TILE_COLUMNS + VECTOR];
-    int64_t j = g->b_col == 1 && g->m == 1 ? gemm_row(g) : 0;
+    int64_t j = g->b_col == 1 && g->m <= ROWS_IN_PLACE && !g->next_column ? gemm_rows(g) : 0;
     for (int64_t columns; (j = claim_panel(g, j)) < g->n; j += columns) {
         columns = g->n - j < TILE_COLUMNS ? g->n - j : TILE_COLUMNS;
         const int64_t left = g->n - j - columns;
@@ -46,6 +49,7 @@ const br_gemm_kernels BR_GEMM_TABLE = {
     .gemm_depth_unit = 8,
     .packed_size = sizeof(real),
     .only_packed = true,
+    .unshared_rows = ROWS_IN_PLACE,
     .dot_rows = DOT_ROWS,
     .dot_length = DOT_LENGTH,
     .dot_square = DOT_SQUARE,
