@@ -14,7 +14,8 @@ typedef enum br_matmul_precision {
 
 /* Leaves an error pending if BRASA_FLOAT32_MATMUL_PRECISION has a wrong value. */
 br_matmul_precision br__matmul_precision(void);
-/* Returns the precision of products of a dtype: the setting for f32, "highest" for others. */
+/* Returns the precision of products of a dtype: the setting for f32, "medium" for bf16, since
+ * rounding to bf16 changes nothing, and "highest" for others. */
 br_matmul_precision br__matmul_precision_of(br_dtype dtype);
 /* In this thread, until the next call, products of f32 round their operands to bf16 if `rounds`,
  * where a unit of the processor makes that faster; otherwise they follow the setting. Returns what

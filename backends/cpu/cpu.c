@@ -32,6 +32,11 @@ static bool download(void *elements, const br_tensor *src)
     return true;
 }
 
+static bool matmul(const br_matmul_tensors *work)
+{
+    return br__is_floating(work->c->dtype) ? br__cpu_matmul(work) : br__stored_integer_matmul(work);
+}
+
 const br_backend br__cpu_backend = {
     .name = "cpu",
     .device = { BR_CPU, 0 },
@@ -70,7 +75,7 @@ const br_backend br__cpu_backend = {
     .attention = br__stored_attention,
     .attention_grad = br__stored_attention_grad,
     .rotate = br__stored_rotate,
-    .matmul = br__stored_matmul,
+    .matmul = matmul,
     .cross_entropy = br__stored_cross_entropy,
     .cross_entropy_grad = br__stored_cross_entropy_grad,
     .linear_cross_entropy = br__stored_linear_cross_entropy,

@@ -11,13 +11,17 @@
 /* Declares the tables of an instruction set. */
 #define TABLES(isa)                                                           \
     extern const br_kernels br__kernels_##isa##_f32, br__kernels_##isa##_f64; \
-    extern const br_gemm_kernels br__gemm_##isa##_f32, br__gemm_##isa##_f64;
-#define TABLES_OF(isa)                                \
-    .kernels = { [BR_F32] = &br__kernels_##isa##_f32, \
-                 [BR_F64] = &br__kernels_##isa##_f64, \
-                 [BR_I64] = &br__kernels_i64,         \
-                 [BR_BOOL] = &br__kernels_bool },     \
-    .gemm = { [BR_F32] = &br__gemm_##isa##_f32, [BR_F64] = &br__gemm_##isa##_f64 }
+    extern const br_gemm_kernels br__gemm_##isa##_f32, br__gemm_##isa##_f64,  \
+        br__gemm_##isa##_stored_bf16, br__gemm_##isa##_stored_f16;
+#define TABLES_OF(isa)                                   \
+    .kernels = { [BR_F32] = &br__kernels_##isa##_f32,    \
+                 [BR_F64] = &br__kernels_##isa##_f64,    \
+                 [BR_I64] = &br__kernels_i64,            \
+                 [BR_BOOL] = &br__kernels_bool },        \
+    .gemm = { [BR_F32] = &br__gemm_##isa##_f32,          \
+              [BR_F64] = &br__gemm_##isa##_f64,          \
+              [BR_BF16] = &br__gemm_##isa##_stored_bf16, \
+              [BR_F16] = &br__gemm_##isa##_stored_f16 }
 
 #ifdef __x86_64__
 TABLES(avx512)

@@ -4,11 +4,10 @@
  * widened copies of its operands; its results are rounded once. The first operand decides: if its
  * dtype is no storage dtype, none is. Products of widened bf16 operands use the processor's unit
  * for bf16, since rounding does not change them. Entries with kernels of their own, such as
- * pointwise work, copies and reductions, are not listed here. */
+ * pointwise work, copies, reductions and matrix products, are not listed here. */
 #include "backends/cpu/stored.h"
 #include "backends/cpu/attention/attention_internal.h"
 #include "backends/cpu/conv/conv_internal.h"
-#include "backends/cpu/gemm/matmul_internal.h"
 #include "backends/cpu/integer_matmul.h"
 #include "backends/cpu/loss/loss_internal.h"
 #include "backends/cpu/norm/norm_internal.h"
@@ -103,11 +102,6 @@ static void narrow_results(int n, const operand *operands)
     ENTRY_WITH(type w = *given; given = &w, name, parameters, first, call, __VA_ARGS__)
 #define DONE(call) (call, true) /* for functions that cannot fail */
 
-static bool multiply(const br_matmul_tensors *work)
-{
-    return br__is_floating(work->c->dtype) ? br__cpu_matmul(work) : br__cpu_integer_matmul(work);
-}
-
 /* clang-format off */
 ENTRY(dropout, (const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale), x,
       DONE(br__cpu_dropout(y, x, bits, scale)), OUT(y), IN(x))
@@ -175,8 +169,8 @@ ENTRY(rotate,
       (const br_tensor *y, const br_tensor *x, const br_tensor *cos, const br_tensor *sin,
        bool interleaved), x,
       DONE(br__cpu_rotate(y, x, cos, sin, interleaved)), OUT(y), IN(x), IN(cos), IN(sin))
-WORK_ENTRY(matmul, br_matmul_tensors, (const br_matmul_tensors *given), given->a,
-           multiply(given), IN(w.a), IN(w.b), IN(w.bias), IN_OUT(w.c))
+WORK_ENTRY(integer_matmul, br_matmul_tensors, (const br_matmul_tensors *given), given->a,
+           br__cpu_integer_matmul(given), IN(w.a), IN(w.b), IN(w.bias), IN_OUT(w.c))
 WORK_ENTRY(cross_entropy, br_cross_entropy_tensors,
            (br_class_loss *loss, const br_cross_entropy_tensors *given), given->scores,
            DONE(br__cpu_cross_entropy(loss, given)),

@@ -32,7 +32,7 @@ bool br__stored_attention(const char *op, const br_attention_tensors *given);
 bool br__stored_attention_grad(const char *op, const br_attention_tensors *given);
 bool br__stored_rotate(const br_tensor *y, const br_tensor *x, const br_tensor *cos,
                        const br_tensor *sin, bool interleaved);
-bool br__stored_matmul(const br_matmul_tensors *given);
+bool br__stored_integer_matmul(const br_matmul_tensors *given);
 bool br__stored_cross_entropy(br_class_loss *loss, const br_cross_entropy_tensors *given);
 bool br__stored_cross_entropy_grad(const br_class_loss *loss,
                                    const br_cross_entropy_tensors *given);

@@ -27,7 +27,7 @@ static int64_t left_elements(int64_t m, int64_t k)
 static left_operand prepare_left(real *space, int64_t m, int64_t k, const real *a, int64_t row,
                                  int64_t col)
 {
-    pack_tiles(space, m, k, a, row, col);
+    pack_tiles(NEAREST, space, m, k, a, row, col);
     return (left_operand){
         .at = space, .k = pairs_in(k), .row = 1, .col = TILE_ROWS, .tile = TILE_ROWS * pairs_in(k)
     };

@@ -1,12 +1,16 @@
 /* backends/cpu/gemm/gemm.c - matrix products: partitions them among threads and packs A.
  *
- * The kernels in gemm_block.h multiply blocks. This file partitions products into pieces for the
- * threads, and packs large A. An element of C is the same sum in any piece, so the partition may
- * depend on the number of threads. BLIS does not guarantee this, so its partition depends on the
- * sizes only. */
+ * The kernels that gemm_choice.c chooses multiply blocks. This file partitions products into pieces
+ * for the threads, and packs large A. An element of C is the same sum in any piece, so the
+ * partition may depend on the number of threads. BLIS does not guarantee this, so its partition
+ * depends on the sizes only.
+ *
+ * Products of a storage dtype are computed in f32, a part of C at a time, whose sums are rounded
+ * once. */
 #include "backends/cpu/gemm/gemm.h"
-#include "backends/cpu/gemm/gemm_kernels.h"
+#include "backends/cpu/gemm/gemm_choice.h"
 #include "backends/cpu/gemm/gemm_share.h"
+#include "backends/cpu/pointwise/widened.h"
 #include "tensor/denormal.h"
 #include "tensor/min_max.h"
 #include "tensor/tensor_internal.h"
@@ -17,8 +21,6 @@
 /* Work in multiplications; measured. */
 static const double SERIAL_WORK = 3 << 16; /* below this, one thread is faster than two */
 static const double TEAM_WORK = 1 << 16; /* minimum per team if there are more teams than threads */
-static const double BLIS_WORK = 1 << 18;
-static const double BF16_WORK = 1 << 16; /* below this, f32 is faster than bf16 */
 enum {
     L1_BYTES = 64 << 10,     /* larger blocks of A are packed */
     BLOCK_BYTES = 704 << 10, /* packed block of A, which stays in the L2 cache while B streams by */
@@ -27,9 +29,8 @@ enum {
     PACKING_COST = 32,  /* cost per element, in multiplications */
     BLIS_PIECES = 8,
     TEAMS_PER_THREAD = 8,
-    MAX_DOT_ROWS = 12,      /* maximum rows or columns of C computed by dot products */
-    DOT_SQUARE_LENGTH = 48, /* minimum k if C has both few rows and few columns */
-    BF16_ROWS = 6,          /* minimum rows of a product in bf16 */
+    SUM_COLUMNS = 1024, /* columns of C whose sums are kept in f32, for a block of A */
+    DOT_SUMS = 4096,    /* rows or columns, whichever are more, for dot products */
 };
 
 struct piece;
@@ -37,23 +38,30 @@ struct piece;
 typedef struct job {
     const br_gemm *g;
     const br_gemm_kernels *kernels;
-    int64_t size; /* bytes of an element */
+    int64_t size;     /* bytes of an element of A and B */
+    int64_t sum_size; /* bytes of an element of C and the bias, as kernels see them */
+    bool is_stored;   /* the dtype is a storage dtype */
     void (*multiply)(const struct job *j, const struct piece *p);
     int64_t row_parts, column_parts; /* pieces of each product */
     int64_t teams;                   /* tasks that share the pieces */
     int64_t block_rows, depth;       /* rows of a block of A, and size of a k-block */
     bool exceeds_l2;                 /* the operands exceed the L2 cache */
-    char *buffers;                   /* packed A, one buffer per team; NULL: A is not packed */
-    br_gemm_team *shared;            /* one per team if there are buffers */
+    int64_t sum_rows, sum_columns;   /* largest part of C whose sums are rounded, if is_stored */
+    bool packs_a;
+    char *buffers;        /* one per team: packed A, then sums; NULL: neither is needed */
+    br_gemm_team *shared; /* one per team if A is packed and has enough rows */
 } job;
 
 /* A range of rows and columns of C in one product. */
 typedef struct piece {
-    const char *a, *b;
-    char *c;
+    const char *a, *b; /* of the whole product */
+    char *c;           /* the first element of the range */
+    int64_t c_row;
+    const char *bias; /* of the first column, or NULL */
     int64_t row, row_end, column, column_end;
-    void *buffer;
-    br_gemm_team *team; /* if there is a buffer */
+    void *packed; /* memory for packed A, or NULL */
+    float *sums;  /* memory for sums and a bias in f32, or NULL */
+    br_gemm_team *team;
 } piece;
 
 /* Returns a / b, rounded up. */
@@ -82,12 +90,6 @@ static int64_t batches(const br_gemm *g)
     return n;
 }
 
-/* Returns the number of multiplications in one product. */
-static double work(const br_gemm *g)
-{
-    return (double)g->m * (double)g->n * (double)g->k;
-}
-
 /* Returns the size of all operands in bytes. */
 static double bytes(const job *j)
 {
@@ -96,9 +98,20 @@ static double bytes(const job *j)
 }
 
 /* Returns the bytes needed for the packed A of one team, in whole cache lines. */
+static int64_t packed_bytes(const job *j)
+{
+    return j->packs_a ? round_up(j->block_rows * j->depth * j->kernels->packed_size, 64) : 0;
+}
+
+/* Returns the number of floats needed for the sums of one team and a row of the bias. */
+static int64_t sum_elements(const job *j)
+{
+    return j->is_stored ? (j->sum_rows + 1) * j->sum_columns : 0;
+}
+
 static int64_t buffer_bytes(const job *j)
 {
-    return round_up(j->block_rows * j->depth * j->kernels->packed_size, 64);
+    return packed_bytes(j) + round_up(sum_elements(j) * (int64_t)sizeof(float), 64);
 }
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
@@ -138,8 +151,8 @@ static void multiply_block(const job *j, const piece *p, int64_t i, int64_t i_en
                             .b = p->b + (k * g->b_row + p->column * g->b_col) * size,
                             .b_row = g->b_row,
                             .b_col = g->b_col,
-                            .c = p->c + (i * g->c_row + p->column) * size,
-                            .c_row = g->c_row,
+                            .c = p->c + (i - p->row) * p->c_row * j->sum_size,
+                            .c_row = p->c_row,
                             .accumulate = g->accumulate || k > 0,
                             .exceeds_l2 = j->exceeds_l2 };
     if (k_end < g->k)
@@ -147,18 +160,17 @@ static void multiply_block(const job *j, const piece *p, int64_t i, int64_t i_en
     else if (i_end < p->row_end)
         block.next = runs_of_a(j, p, i_end, br__min(i_end + j->block_rows, p->row_end), 0,
                                br__min(j->depth, g->k));
-    if (g->bias && k == 0)
-        block.bias = (const char *)g->bias + p->column * size;
+    if (k == 0)
+        block.bias = p->bias;
     if (g->b_rows) {
         block.b = p->b;
         block.b_rows = g->b_rows + k;
         block.b_columns = g->b_columns + p->column;
-        block.c = p->c + i * g->c_row * size;
         block.c_columns = g->c_columns + p->column;
     }
-    if (p->buffer) {
-        j->kernels->gemm_pack(p->buffer, block.m, block.k, block.a, g->a_row, g->a_col);
-        block.a = p->buffer;
+    if (p->packed) {
+        j->kernels->gemm_pack(p->packed, block.m, block.k, block.a, g->a_row, g->a_col);
+        block.a = p->packed;
         block.a_tile = height * block.k;
         block.a_row = 1;
         block.a_col = height;
@@ -181,17 +193,6 @@ static void multiply_by_tiles(const job *j, const piece *p)
     }
 }
 
-/* Returns whether to use dot products, which need contiguous rows of A and contiguous columns of B.
- * They are best for a single row. With few rows or few columns they avoid packing B and half-empty
- * tiles, which pays if k is large enough to outweigh the horizontal sums. */
-static bool should_use_dots(const br_gemm_kernels *kernels, const br_gemm *g)
-{
-    const int64_t fewer = br__min(g->m, g->n), many = br__max(g->m, g->n);
-    return g->a_col == 1 && g->b_row == 1 && !g->b_rows &&
-           (g->m == 1 || (fewer <= MAX_DOT_ROWS && g->k >= kernels->dot_length * fewer) ||
-            (many <= kernels->dot_square && g->k >= DOT_SQUARE_LENGTH));
-}
-
 static void multiply_by_dots(const job *j, const piece *p)
 {
     const br_gemm *g = j->g;
@@ -202,25 +203,11 @@ static void multiply_by_dots(const job *j, const piece *p)
                             .a_row = g->a_row,
                             .b = p->b + p->column * g->b_col * j->size,
                             .b_col = g->b_col,
-                            .c = p->c + (p->row * g->c_row + p->column) * j->size,
-                            .c_row = g->c_row,
+                            .c = p->c,
+                            .c_row = p->c_row,
+                            .bias = p->bias,
                             .accumulate = g->accumulate };
-    if (g->bias)
-        block.bias = (const char *)g->bias + p->column * j->size;
     j->kernels->gemm_dots(&block);
-}
-
-/* Returns whether a matrix with these strides can be passed to BLIS, which rejects zero strides and
- * overlapping rows, and is slow if neither stride is 1. */
-static bool plain(int64_t rows, int64_t columns, int64_t row, int64_t col)
-{
-    return (col == 1 && row >= columns) || (row == 1 && col >= rows);
-}
-
-static bool should_use_blis(const br_gemm_kernels *kernels, const br_gemm *g)
-{
-    return kernels->gemm_by_blis && !g->b_rows && work(g) >= BLIS_WORK &&
-           plain(g->m, g->k, g->a_row, g->a_col) && plain(g->k, g->n, g->b_row, g->b_col);
 }
 
 static void multiply_by_blis(const job *j, const piece *p)
@@ -230,7 +217,7 @@ static void multiply_by_blis(const job *j, const piece *p)
     g.n = p->column_end - p->column;
     g.a = p->a + p->row * g.a_row * j->size;
     g.b = p->b + p->column * g.b_col * j->size;
-    g.c = p->c + (p->row * g.c_row + p->column) * j->size;
+    g.c = p->c;
     br__gemm_blis(&g);
     if (!g.bias)
         return;
@@ -239,6 +226,50 @@ static void multiply_by_blis(const job *j, const piece *p)
     g.accumulate = true;
     adding.g = &g;
     multiply_block(&adding, p, p->row, p->row_end, 0, 0);
+}
+
+/* Computes the part of a piece that `part` describes, except its C and bias: they are those of the
+ * piece, in a storage dtype. */
+static void multiply_rounded(const job *j, const piece *p, piece *part)
+{
+    const br_dtype dtype = j->g->dtype;
+    const int64_t rows = part->row_end - part->row, columns = part->column_end - part->column;
+    float *const sums = p->sums, *const bias = p->sums + j->sum_rows * j->sum_columns;
+    char *c = p->c + ((part->row - p->row) * p->c_row + part->column - p->column) * j->size;
+    for (int64_t i = 0; i < rows && j->g->accumulate; i++)
+        br__widen(dtype, sums + i * columns, columns, c + i * p->c_row * j->size, j->size);
+    if (p->bias) {
+        br__widen(dtype, bias, columns, p->bias + (part->column - p->column) * j->size, j->size);
+        part->bias = (const char *)bias;
+    }
+    part->c = (char *)sums;
+    part->c_row = columns;
+    j->multiply(j, part);
+    for (int64_t i = 0; i < rows; i++)
+        br__narrow(dtype, c + i * p->c_row * j->size, j->size, sums + i * columns, columns);
+}
+
+/* Computes a piece of a product of a storage dtype. The sums of a part stay in the caches until its
+ * last k-block is added and they are rounded. */
+static void multiply_stored(const job *j, const piece *p)
+{
+    piece part = *p;
+    for (int64_t i = p->row; i < p->row_end; i = part.row_end)
+        for (int64_t k = p->column; k < p->column_end; k = part.column_end) {
+            part.row = i;
+            part.row_end = br__min(i + j->sum_rows, p->row_end);
+            part.column = k;
+            part.column_end = br__min(k + j->sum_columns, p->column_end);
+            multiply_rounded(j, p, &part);
+        }
+}
+
+static void multiply_piece(const job *j, const piece *p)
+{
+    if (j->is_stored)
+        multiply_stored(j, p);
+    else
+        j->multiply(j, p);
 }
 
 /* Returns the unit in which rows are divided into pieces: the height of a tile, or of a block of
@@ -303,21 +334,28 @@ static void advance(const job *j, place *at)
     }
 }
 
-static void run_piece(const job *j, const place *at, void *buffer, br_gemm_team *team)
+static void run_piece(const job *j, const place *at, char *buffer, br_gemm_team *team)
 {
     const br_gemm *g = j->g;
     const int64_t height = row_unit(j), width = j->kernels->gemm_columns;
     piece p = { .a = (const char *)g->a + at->a * j->size,
                 .b = (const char *)g->b + at->b * j->size,
-                .c = (char *)g->c + at->c * j->size,
+                .c_row = g->c_row,
                 .row = part_start(g->m, height, at->row, j->row_parts),
                 .row_end = part_start(g->m, height, at->row + 1, j->row_parts),
                 .column = part_start(g->n, width, at->column, j->column_parts),
                 .column_end = part_start(g->n, width, at->column + 1, j->column_parts),
-                .buffer = buffer,
+                .packed = j->packs_a ? buffer : NULL,
                 .team = team };
-    if (p.row < p.row_end && p.column < p.column_end)
-        j->multiply(j, &p);
+    if (j->is_stored)
+        p.sums = (float *)(void *)(buffer + packed_bytes(j));
+    if (p.row >= p.row_end || p.column >= p.column_end)
+        return;
+    const int64_t first_column = g->b_rows ? 0 : p.column; /* lists contain all columns */
+    p.c = (char *)g->c + (at->c + p.row * g->c_row + first_column) * j->size;
+    if (g->bias)
+        p.bias = (const char *)g->bias + p.column * j->size;
+    multiply_piece(j, &p);
 }
 
 /* Computes a team's share of the pieces. */
@@ -326,7 +364,7 @@ static void run_team(void *context, int64_t team)
     const job *j = context;
     const int64_t pieces = batches(j->g) * j->row_parts * j->column_parts;
     const int64_t first = pieces * team / j->teams, end = pieces * (team + 1) / j->teams;
-    void *buffer = j->buffers ? j->buffers + team * buffer_bytes(j) : NULL;
+    char *buffer = j->buffers ? j->buffers + team * buffer_bytes(j) : NULL;
     br_gemm_team *own = j->shared ? j->shared + team : NULL;
     if (own)
         br__gemm_team_begins(own);
@@ -364,7 +402,7 @@ static void cut_for_threads(job *j)
 {
     const int64_t n = batches(j->g);
     int64_t threads = br_get_num_threads();
-    if ((double)n * work(j->g) < SERIAL_WORK)
+    if ((double)n * br__gemm_work(j->g) < SERIAL_WORK)
         threads = 1;
     if (j->multiply == multiply_by_blis)
         cut(j, BLIS_PIECES);
@@ -400,9 +438,22 @@ static bool should_pack_a(const job *j)
 static void split_teams(job *j)
 {
     const int64_t n = batches(j->g), pieces = n * j->row_parts * j->column_parts;
-    const int64_t worth = (int64_t)((double)n * work(j->g) / TEAM_WORK);
+    const int64_t worth = (int64_t)((double)n * br__gemm_work(j->g) / TEAM_WORK);
     if (j->teams > 1)
         j->teams = br__max(j->teams, br__min(br__min(pieces, worth), TEAMS_PER_THREAD * j->teams));
+}
+
+/* Chooses the parts of C whose sums are in f32. A single row of dot products adds in a different
+ * order, so parts of dot products consist of whole blocks of rows. */
+static void cut_sums(job *j)
+{
+    const br_gemm *g = j->g;
+    const bool dots = j->multiply == multiply_by_dots;
+    const int64_t width = j->kernels->gemm_columns;
+    const int64_t columns = ratio(ratio(g->n, width), j->column_parts) * width; /* of a piece */
+    const int64_t rows = dots ? round_up(DOT_SUMS, j->kernels->dot_rows) : j->block_rows;
+    j->sum_rows = br__min(dots && g->m <= g->n ? g->m : rows, g->m);
+    j->sum_columns = br__min(dots ? DOT_SUMS : SUM_COLUMNS, br__min(columns, g->n));
 }
 
 static bool run(job *j)
@@ -413,8 +464,11 @@ static bool run(job *j)
     j->block_rows =
         balanced_step(ratio(j->g->m, j->row_parts),
                       BLOCK_BYTES / (j->depth * j->kernels->packed_size), j->kernels->gemm_rows);
-    if (!should_pack_a(j)) {
+    j->packs_a = should_pack_a(j);
+    if (!j->packs_a)
         split_teams(j);
+    cut_sums(j);
+    if (buffer_bytes(j) == 0) {
         br__parallel(j->teams, run_team, j);
         return true;
     }
@@ -425,7 +479,8 @@ static bool run(job *j)
     if (!block)
         return false;
     j->buffers = (char *)block + shared;
-    j->shared = memset(block, 0, shared);
+    if (j->packs_a && j->g->m > j->kernels->unshared_rows)
+        j->shared = memset(block, 0, shared);
     br__parallel(j->teams, run_team, j);
     br__block_free(block, bytes, extent);
     return true;
@@ -455,10 +510,16 @@ static br_gemm flipped(const br_gemm *g)
 static bool run_small(const job *j)
 {
     const br_gemm *g = j->g;
-    if (g->batch_ndim > 0 || j->multiply == multiply_by_blis || work(g) >= SERIAL_WORK ||
+    if (g->batch_ndim > 0 || j->multiply == multiply_by_blis || br__gemm_work(g) >= SERIAL_WORK ||
         j->kernels->only_packed)
         return false;
-    piece whole = { .a = g->a, .b = g->b, .c = g->c, .row_end = g->m, .column_end = g->n };
+    piece whole = { .a = g->a,
+                    .b = g->b,
+                    .c = g->c,
+                    .c_row = g->c_row,
+                    .bias = g->bias,
+                    .row_end = g->m,
+                    .column_end = g->n };
     if (j->multiply == multiply_by_dots)
         multiply_by_dots(j, &whole);
     else if (g->k <= BR_GEMM_K && g->m * g->k * j->size < L1_BYTES)
@@ -468,37 +529,25 @@ static bool run_small(const job *j)
     return true;
 }
 
-/* Returns the kernels that compute the product from bf16 numbers, if the precision allows it, a
- * unit of the processor is faster, and the product is large enough to outweigh rounding and
- * packing; otherwise `exact`. The choice depends on sizes only, so that results do not depend on
- * the number of threads. */
-static const br_gemm_kernels *kernels_for(const br_gemm *g, br_matmul_precision precision,
-                                          const br_gemm_kernels *exact)
-{
-    if (g->m < BF16_ROWS || work(g) < BF16_WORK)
-        return exact;
-    const br_gemm_kernels *bf16 = br__gemm_bf16_kernels(precision);
-    return bf16 ? bf16 : exact;
-}
-
 static bool multiply(const br_gemm *g)
 {
-    const br_matmul_precision precision = br__matmul_precision_of(g->dtype);
+    static void (*const ways[])(const job *j, const piece *p) = {
+        [BR_GEMM_TILES] = multiply_by_tiles,
+        [BR_GEMM_DOTS] = multiply_by_dots,
+        [BR_GEMM_BLIS] = multiply_by_blis,
+    };
     br_gemm row;
     if (g->n == 1 && g->c_row == 1 && !g->bias && !g->b_rows) {
         row = flipped(g); /* vectors run along the rows of C: a single column would waste them */
         g = &row;
     }
+    const br_gemm_choice choice = br__gemm_choice(g);
     job j = { .g = g,
-              .kernels = br__gemm_kernels_of(g->dtype),
+              .kernels = choice.kernels,
               .size = (int64_t)br__dtype_size(g->dtype),
-              .multiply = multiply_by_tiles };
-    if (should_use_dots(j.kernels, g))
-        j.multiply = multiply_by_dots;
-    else if (should_use_blis(j.kernels, g))
-        j.multiply = multiply_by_blis;
-    else
-        j.kernels = kernels_for(g, precision, j.kernels);
+              .sum_size = (int64_t)br__dtype_size(br__computed(g->dtype)),
+              .is_stored = br__is_stored(g->dtype),
+              .multiply = ways[choice.way] };
     return run_small(&j) || run(&j);
 }
 

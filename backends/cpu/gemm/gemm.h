@@ -1,8 +1,9 @@
-/* backends/cpu/gemm/gemm.h - matrix products of f32 and f64 on plain memory.
+/* backends/cpu/gemm/gemm.h - matrix products of floating-point dtypes on plain memory.
  *
  * Operands may have any strides: transposed, strided and broadcast operands need no contiguous
  * copy. The results do not depend on the number of threads. f32 operands are rounded to bf16 if
- * br_set_float32_matmul_precision() allows it. */
+ * br_set_float32_matmul_precision() allows it. Products of bf16 and f16 are summed in f32, and an
+ * element of C is rounded once; their operands must not be listed. */
 #ifndef BR_GEMM_H
 #define BR_GEMM_H
 

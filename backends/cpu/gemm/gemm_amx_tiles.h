@@ -86,14 +86,14 @@ static void transpose_tile(real *to, const real *from)
 
 /* Packs at most AMX_ROWS rows of k <= AMX_DEPTH numbers of A into a tile, and completes them by 0.
  * The other rows may have any numbers: their sums are not stored. */
-ALWAYS_INLINE void pack_tile(bf16_part which, real *to, int64_t rows, int64_t k, const real *a,
+ALWAYS_INLINE void pack_tile(bf16_part which, real *to, int64_t rows, int64_t k, const void *a,
                              int64_t a_row, int64_t a_col)
 {
     if (a_col == 1) {
         const int64_t low = at_most(k, VECTOR);
-        for (int64_t i = 0; i < rows; i++, a += a_row)
+        for (int64_t i = 0; i < rows; i++, a = number_at(which, a, a_row))
             *(vec *)(to + i * VECTOR) =
-                round_lanes(which, load_part(a, low), load_part(a + low, k - low));
+                load_lanes(which, a, mask_of(low), number_at(which, a, low), mask_of(k - low));
         return;
     }
     _Alignas(64) real columns[TILE_PAIRS]; /* pair p of row i is at p * AMX_ROWS + i */
@@ -106,12 +106,12 @@ ALWAYS_INLINE void pack_tile(bf16_part which, real *to, int64_t rows, int64_t k,
 /* Packs A [m, k]: the tiles of the first AMX_ROWS rows, in ascending order of k, then those of the
  * next rows. */
 ALWAYS_INLINE void pack_rows_of_tiles(bf16_part which, real *tile, int64_t m, int64_t k,
-                                      const real *a, int64_t a_row, int64_t a_col)
+                                      const void *a, int64_t a_row, int64_t a_col)
 {
     for (int64_t i = 0; i < m; i += AMX_ROWS)
         for (int64_t p = 0; p < k; p += AMX_DEPTH, tile += TILE_PAIRS)
             pack_tile(which, tile, at_most(m - i, AMX_ROWS), at_most(k - p, AMX_DEPTH),
-                      a + i * a_row + p * a_col, a_row, a_col);
+                      number_at(which, a, i * a_row + p * a_col), a_row, a_col);
 }
 
 /* ---- The micro-kernel ------------------------------------------------------------------------ */

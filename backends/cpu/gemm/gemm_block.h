@@ -59,7 +59,8 @@ static void multiply_columns(const br_gemm_block *g, int64_t j, int64_t end, boo
         const real *b = (const real *)g->b + j * g->b_col;
         const int64_t left = g->n - j - columns;
         prefetch next[] = {
-            prefetch_panel(g, b + columns * g->b_col, left < TILE_COLUMNS ? left : TILE_COLUMNS),
+            prefetch_panel(g, b + columns * g->b_col, left < TILE_COLUMNS ? left : TILE_COLUMNS,
+                           sizeof(real)),
             prefetch_runs(&g->next, g->next.runs * j / g->n, g->next.runs * (j + columns) / g->n),
         };
         if (in_place) {
@@ -81,7 +82,7 @@ static void gemm_block(const br_gemm_block *g)
     const bool in_place = by_rows && (small || few_steps(g)) && (MASKS || g->n % VECTOR == 0);
     int64_t j = 0, end;
     if (by_rows && g->m == 1 && g->k * g->n > SMALL_B)
-        j = gemm_row(g);
+        j = gemm_rows(g);
     else if (in_place)
         j = gemm_wide(g);
     for (; (j = claim_panel(g, j)) < g->n; j = end) {

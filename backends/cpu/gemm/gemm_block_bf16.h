@@ -14,16 +14,16 @@ typedef void multiply_fn(const br_gemm_block *g, real *panel, tile_out out, cons
 ALWAYS_INLINE void pack_columns(bf16_part which, real *panel, const br_gemm_block *g, int64_t j,
                                 int64_t columns)
 {
-    const real *b = g->b;
-    if (g->b_rows)
-        pack_listed(which, panel, columns, g->k, b, g->b_rows, g->b_columns + j);
+    if (which != STORED && g->b_rows)
+        pack_listed(which, panel, columns, g->k, g->b, g->b_rows, g->b_columns + j);
     else
-        pack_panel_pairs(which, panel, columns, g->k, b + j * g->b_col, g->b_row, g->b_col);
+        pack_panel_pairs(which, panel, columns, g->k, number_at(which, g->b, j * g->b_col),
+                         g->b_row, g->b_col);
 }
 
 /* Packs one panel of B after the other into `panel`, and its remainders into `rest` unless that is
- * NULL, and multiplies A by each of them. */
-ALWAYS_INLINE void multiply_panels(const br_gemm_block *g, real *panel, real *rest,
+ * NULL, and multiplies A by each of them. `which` is NEAREST or STORED. */
+ALWAYS_INLINE void multiply_panels(bf16_part which, const br_gemm_block *g, real *panel, real *rest,
                                    multiply_fn *multiply)
 {
     for (int64_t j = 0, columns; (j = claim_panel(g, j)) < g->n; j += columns) {
@@ -39,9 +39,10 @@ ALWAYS_INLINE void multiply_panels(const br_gemm_block *g, real *panel, real *re
             prefetch_runs(&g->next, g->next.runs * j / g->n, g->next.runs * (j + columns) / g->n),
         };
         if (!places)
-            next[0] = prefetch_panel(g, (const real *)g->b + (j + columns) * g->b_col,
-                                     at_most(g->n - j - columns, TILE_COLUMNS));
-        pack_columns(NEAREST, panel, g, j, columns);
+            next[0] =
+                prefetch_panel(g, number_at(which, g->b, (j + columns) * g->b_col),
+                               at_most(g->n - j - columns, TILE_COLUMNS), number_bytes(which));
+        pack_columns(which, panel, g, j, columns);
         if (rest)
             pack_columns(REMAINDER, rest, g, j, columns);
         multiply(g, panel, out, places, next);

@@ -1,5 +1,6 @@
 /* backends/cpu/gemm/gemm_dots.h - matrix products by dot products of contiguous rows of A and
- * contiguous columns of B, without packing, for few rows or few columns; part of variant.c.
+ * contiguous columns of B, without packing, for few rows or few columns; part of variant.c and
+ * gemm_stored.c.
  *
  * Blocks of DOT_ROWS x DOT_COLUMNS accumulators, one vector each, stay in registers during the loop
  * over k. An element of C is the same sum in the same order in any block with several rows; a block
@@ -7,6 +8,8 @@
 #ifndef BR_KERNELS_GEMM_DOTS_H
 #define BR_KERNELS_GEMM_DOTS_H
 
+#include "backends/cpu/gemm/gemm_numbers.h"
+#include "backends/cpu/gemm/gemm_shuffle.h"
 #include "backends/cpu/gemm/gemm_tile.h"
 
 /* Rows and columns of a register block, and the measured thresholds of dot_length and dot_square in
@@ -22,7 +25,7 @@ enum { DOT_ROWS = 2, DOT_COLUMNS = VECTOR < 4 ? VECTOR : 4, DOT_LENGTH = 16, DOT
  * limit keeps the rounding error of long sums small. */
 enum { DOTS = DOT_ROWS * DOT_COLUMNS, DOT_RUN = 4096 };
 /* A matrix B with more elements than this does not fit in the L1 cache. */
-enum { LARGE_B = (64 << 10) / sizeof(real) }; /* 64 KiB */
+enum { LARGE_B = (64 << 10) / sizeof(stored_real) }; /* 64 KiB */
 
 /* Vectors that hold the horizontal sums of a block. */
 enum { DOT_VECTORS = (DOTS + VECTOR - 1) / VECTOR };
@@ -30,7 +33,7 @@ enum { DOT_VECTORS = (DOTS + VECTOR - 1) / VECTOR };
 /* The starts of the rows and columns of a block. At the edges of C, the last row or column is
  * repeated. */
 typedef struct dot_block {
-    const real *row[DOT_ROWS], *column[DOT_COLUMNS];
+    const stored_real *row[DOT_ROWS], *column[DOT_COLUMNS];
 } dot_block;
 
 /* The destination of a block's sums. They are stored to C if `c` is not NULL, and otherwise added
@@ -58,11 +61,11 @@ typedef struct dot_sums {
                    (to)->columns);
 
 /* Loads `count` elements, or a whole vector if `count` is larger. */
-ALWAYS_INLINE vec load_up_to(const real *from, int64_t count)
+ALWAYS_INLINE vec load_up_to(const stored_real *from, int64_t count)
 {
     if (count >= VECTOR)
-        return *(const vec_at *)from;
-    return load_part(from, count);
+        return load_numbers(from);
+    return load_part_of_numbers(from, count);
 }
 
 /* Adds the products of each row and each column to `lanes`, for `count` elements from k on. `count`
@@ -174,8 +177,8 @@ ALWAYS_INLINE void multiply_dots(const br_gemm_block *g, int64_t i, int64_t j, i
                                  int64_t column_step)
 {
     const int64_t rows = g->m - i < DOT_ROWS ? g->m - i : DOT_ROWS;
-    const real *row = (const real *)g->a + i * g->a_row;
-    const real *column = (const real *)g->b + j * g->b_col;
+    const stored_real *row = (const stored_real *)g->a + i * g->a_row;
+    const stored_real *column = (const stored_real *)g->b + j * g->b_col;
     dot_block at;
     UNROLLED
     for (int r = 0; r < DOT_ROWS; r++, row += r < rows ? g->a_row : 0)

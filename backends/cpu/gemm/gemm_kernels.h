@@ -47,6 +47,7 @@ typedef struct br_gemm_kernels {
     int gemm_depth_unit;         /* k-blocks other than the last are multiples of this */
     int packed_size;             /* bytes of an element of packed A */
     bool only_packed;            /* gemm_block needs packed A, and there are no dot products */
+    int unshared_rows;           /* blocks of so few rows must not be shared by threads */
     bool gemm_by_blis;           /* BLIS may have better kernels for large products */
     void (*gemm_block)(const br_gemm_block *block);
     /* Dot products are used if k is at least dot_length times the smaller of m and n, or if m and n
@@ -60,6 +61,9 @@ typedef struct br_gemm_kernels {
      * room for m rounded up to whole groups, and for k rounded up to a multiple of
      * gemm_depth_unit. */
     void (*gemm_pack)(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col);
+    /* In the tables for bf16 of precision "medium": the same for operands that are bf16 in memory.
+     */
+    const struct br_gemm_kernels *of_stored;
     /* For br_measure_peak(), in the tables for bf16: n steps of the unit's instructions on
      * registers only, each of which has as many FLOPs as a product with `peak_flops`. Returns a
      * number that depends on all of them. */

@@ -42,12 +42,12 @@ static prefetch prefetch_runs(const br_strided_rows *r, int64_t first, int64_t e
     };
 }
 
-/* Returns a prefetch of the memory that pack() reads for a panel of B. */
-static prefetch prefetch_panel(const br_gemm_block *g, const real *b, int64_t columns)
+/* Returns a prefetch of the memory that is read to pack a panel of B, whose elements have `size`
+ * bytes. */
+static prefetch prefetch_panel(const br_gemm_block *g, const void *b, int64_t columns, int64_t size)
 {
-    const int64_t size = sizeof(real);
     const bool by_rows = g->b_col == 1;
-    const br_strided_rows panel = { .at = (const char *)b,
+    const br_strided_rows panel = { .at = b,
                                     .bytes = (by_rows ? columns : g->k) * size,
                                     .step = (by_rows ? g->b_row : g->b_col) * size };
     return prefetch_runs(&panel, 0, columns > 0 && by_rows ? g->k : columns);

@@ -54,7 +54,7 @@ bool br__round_to_bf16(bool rounds)
 br_matmul_precision br__matmul_precision_of(br_dtype dtype)
 {
     if (dtype != BR_F32)
-        return BR_MATMUL_HIGHEST;
+        return dtype == BR_BF16 ? BR_MATMUL_MEDIUM : BR_MATMUL_HIGHEST;
     return br__thread.rounds_to_bf16 ? BR_MATMUL_MEDIUM : br__matmul_precision();
 }
 

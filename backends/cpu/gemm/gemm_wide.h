@@ -1,14 +1,15 @@
 /* backends/cpu/gemm/gemm_wide.h - products with few rows of A or with a small B, which read B in
- * place; part of variant.c.
+ * place; part of variant.c and gemm_stored.c.
  *
- * A single row of A is multiplied by B row by row. Several rows form tiles of at most WIDE_ROWS
- * rows and four vectors, which need fewer loads per product than the tiles of gemm_tile.h and read
- * longer runs of B. If B is in the cache, they do not prefetch, because any overhead is noticeable
- * in batches of small products. An element of C is the same sum in the same order as in
- * gemm_tile.h. */
+ * A single row of A, or a few rows if the numbers of B have 16 bits, are multiplied by B row by
+ * row. In f32 and f64 several rows form tiles of at most WIDE_ROWS rows and four vectors, which
+ * need fewer loads per product than the tiles of gemm_tile.h and read longer runs of B. If B is in
+ * the cache, they do not prefetch, because any overhead is noticeable in batches of small products.
+ * An element of C is the same sum in the same order as in gemm_tile.h. */
 #ifndef BR_KERNELS_GEMM_WIDE_H
 #define BR_KERNELS_GEMM_WIDE_H
 
+#include "backends/cpu/gemm/gemm_numbers.h"
 #include "backends/cpu/gemm/gemm_tile.h"
 
 /* Returns the vector to store to C: the sums, plus the old C and the bias if there are any. */
@@ -28,50 +29,80 @@ static bool few_steps(const br_gemm_block *g)
     return MASKS && g->k <= 8 && g->m * g->n > (512 << 10) / (int64_t)sizeof(real);
 }
 
-/* ---- One row --------------------------------------------------------------------------------- */
+/* ---- Row by row ------------------------------------------------------------------------------ */
 
-/* Rows of B that are read together, and columns of a run, whose sums (8 KiB for f32) stay in the L1
- * cache. */
+/* Rows of B that are read together, and columns of a run, times the rows of A, whose sums (8 KiB
+ * for f32) stay in the L1 cache. */
 enum { ROW_STEP = 8, ROW_COLUMNS = 2048 };
 
-/* sum[j] += a[0] b[0, j] + a[1] b[1, j] + ..., added in this order. `steps` is a constant after
- * inlining. */
-ALWAYS_INLINE void add_b_rows(int steps, const br_gemm_block *g, const real *a, const real *b,
-                              int64_t vectors, vec *sum)
+/* sum[i, j] += a[i, 0] b[0, j] + a[i, 1] b[1, j] + ..., added in this order. `rows`, which is 1 or
+ * 2, and `steps` are constants after inlining. */
+ALWAYS_INLINE void add_b_rows(int rows, int steps, const br_gemm_block *g, const real *a,
+                              const stored_real *b, int64_t vectors, vec *sum, prefetch *next)
 {
-    vec x[ROW_STEP];
+    vec x[2][ROW_STEP];
     UNROLLED
-    for (int p = 0; p < steps; p++)
-        x[p] = (vec){ 0 } + a[p * g->a_col];
+    for (int p = 0; p < rows * steps; p++)
+        x[p / steps][p % steps] = (vec){ 0 } + a[p / steps * g->a_row + p % steps * g->a_col];
     for (int64_t j = 0; j < vectors; j++) {
-        vec v = sum[j];
+        if (sizeof(stored_real) < sizeof(real) && steps == ROW_STEP)
+            prefetch_lines(next, (int)(ROW_STEP * VECTOR * sizeof(stored_real) / 64));
+        vec v[2] = { sum[j], rows > 1 ? sum[vectors + j] : sum[j] };
         UNROLLED
-        for (int p = 0; p < steps; p++)
-            v += x[p] * *(const vec_at *)(b + p * g->b_row + j * VECTOR);
-        sum[j] = v;
+        for (int p = 0; p < steps; p++) {
+            const stored_real *at = b + p * g->b_row + j * VECTOR;
+            const vec row = load_numbers(at);
+            UNROLLED
+            for (int i = 0; i < rows; i++)
+                v[i] += x[i][p] * row;
+        }
+        UNROLLED
+        for (int i = 0; i < rows; i++)
+            sum[i * vectors + j] = v[i];
     }
 }
 
-/* Multiplies one row of A by the columns of B that fill whole vectors. Returns the number of
- * columns. Reads ROW_STEP rows of B at a time, in runs of up to ROW_COLUMNS columns. */
-static int64_t gemm_row(const br_gemm_block *g)
+/* Does the same for all rows of A. Rows of 16-bit numbers are too short for the processor's own
+ * prefetching, so the next rows are prefetched. */
+ALWAYS_INLINE void add_b_rows_to_all(int steps, const br_gemm_block *g, const real *a,
+                                     const stored_real *b, int64_t vectors, vec *sum)
 {
-    vec sum[ROW_COLUMNS / VECTOR];
-    const int64_t columns = g->n / VECTOR * VECTOR;
-    for (int64_t from = 0; from < columns; from += ROW_COLUMNS) {
-        const int64_t left = (columns - from) / VECTOR;
-        const int64_t vectors = left < ROW_COLUMNS / VECTOR ? left : ROW_COLUMNS / VECTOR;
-        const real *a = g->a, *b = (const real *)g->b + from;
-        memset(sum, 0, (size_t)vectors * sizeof *sum);
+    const int64_t size = sizeof *b;
+    const br_strided_rows rows = { .at = (const char *)(b + steps * g->b_row),
+                                   .bytes = vectors * VECTOR * size,
+                                   .step = g->b_row * size };
+    prefetch next = prefetch_runs(&rows, 0, steps);
+    int64_t i = 0;
+    for (; i + 2 <= g->m; i += 2)
+        add_b_rows(2, steps, g, a + i * g->a_row, b, vectors, sum + i * vectors, &next);
+    if (i < g->m)
+        add_b_rows(1, steps, g, a + i * g->a_row, b, vectors, sum + i * vectors, &next);
+}
+
+/* Multiplies a few rows of A by the columns of B that fill whole vectors. Returns the number of
+ * columns. Reads ROW_STEP rows of B at a time, in runs of up to ROW_COLUMNS / m columns, once for
+ * two rows of A. */
+static int64_t gemm_rows(const br_gemm_block *g)
+{
+    vec sums[ROW_COLUMNS / VECTOR];
+    const int64_t columns = g->n / VECTOR * VECTOR, run = ROW_COLUMNS / VECTOR / g->m;
+    for (int64_t from = 0; from < columns; from += run * VECTOR) {
+        const int64_t left = (columns - from) / VECTOR, vectors = left < run ? left : run;
+        const real *a = g->a;
+        const stored_real *b = (const stored_real *)g->b + from;
+        memset(sums, 0, (size_t)(g->m * vectors) * sizeof *sums);
         int64_t k = g->k;
         for (; k >= ROW_STEP; k -= ROW_STEP, a += ROW_STEP * g->a_col, b += ROW_STEP * g->b_row)
-            add_b_rows(ROW_STEP, g, a, b, vectors, sum);
+            add_b_rows_to_all(ROW_STEP, g, a, b, vectors, sums);
         for (; k > 0; k--, a += g->a_col, b += g->b_row)
-            add_b_rows(1, g, a, b, vectors, sum);
-        real *c = (real *)g->c + from;
+            add_b_rows_to_all(1, g, a, b, vectors, sums);
         const real *bias = bias_from(g, from);
-        for (int64_t j = 0; j < vectors; j++, c += VECTOR)
-            *(vec_at *)c = finished(g, c, bias ? bias + j * VECTOR : NULL, sum[j]);
+        for (int64_t i = 0; i < g->m; i++) {
+            real *c = (real *)g->c + i * g->c_row + from;
+            for (int64_t j = 0; j < vectors; j++, c += VECTOR)
+                *(vec_at *)c =
+                    finished(g, c, bias ? bias + j * VECTOR : NULL, sums[i * vectors + j]);
+        }
     }
     return columns;
 }

@@ -84,7 +84,7 @@ enum { MAX_PIECES = 32 };
 typedef struct dot_job {
     void (*dots)(const br_gemm_block *block);
     const char *a, *b;
-    int64_t length, piece, size;
+    int64_t length, piece, size, sum_size;
     char *sums;
 } dot_job;
 
@@ -99,7 +99,7 @@ static void dot_piece(void *context, int64_t i)
                                 .a_col = 1,
                                 .b = job->b + first * job->size,
                                 .b_row = 1,
-                                .c = job->sums + i * job->size });
+                                .c = job->sums + i * job->sum_size });
 }
 
 static bool is_long_dot(const br_matmul_tensors *w)
@@ -112,12 +112,14 @@ static bool is_long_dot(const br_matmul_tensors *w)
 static void long_dot(const br_matmul_tensors *w)
 {
     const br_tensor *a = w->a, *b = w->b, *c = w->c;
-    _Alignas(double) char sums[MAX_PIECES * sizeof(double)]; /* of the operands' dtype */
+    const br_dtype computed = br__computed(a->dtype);
+    _Alignas(double) char sums[MAX_PIECES * sizeof(double)]; /* of the dtype `computed` */
     dot_job job = { .dots = br__gemm_kernels_of(a->dtype)->gemm_dots,
                     .a = a->data,
                     .b = b->data,
                     .length = a->numel,
                     .size = (int64_t)br__dtype_size(a->dtype),
+                    .sum_size = (int64_t)br__dtype_size(computed),
                     .sums = sums };
     const int64_t max_length = (a->numel + MAX_PIECES - 1) / MAX_PIECES;
     job.piece = br__piece_size(a->numel, br__max(max_length, BR_GRAIN), BR_PIECE_UNIT);
@@ -127,8 +129,8 @@ static void long_dot(const br_matmul_tensors *w)
     br__restore_denormals(before);
     double sum = 0;
     for (int64_t i = 0; i < pieces; i++)
-        sum += br__get(a->dtype, job.sums + i * job.size);
-    br__put(c->dtype, c->data, sum);
+        sum += br__get(computed, job.sums + i * job.sum_size);
+    br__put(c->dtype, c->data, br__rounded(computed, sum));
 }
 
 /* ---- The entry ------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* backends/cpu/isa/gemm_amx.c - products of f32 matrices that are rounded to bf16, for processors
- * with AMX (gemm_amx_tiles.h). */
+/* backends/cpu/isa/gemm_amx.c - products of bf16 matrices, and of f32 matrices that are rounded to
+ * bf16, for processors with AMX (gemm_amx_tiles.h). */
 typedef float real; /* or a pair of bf16 numbers */
 
 #include "backends/cpu/gemm/gemm_amx_tiles.h"
@@ -59,12 +59,22 @@ static void multiply_packed(const br_gemm_block *g, real *panel, tile_out out,
 
 /* Configures the tiles of this thread and releases them, so that the system saves no tiles when it
  * interrupts anything but a product. */
-static void gemm_block(const br_gemm_block *g)
+ALWAYS_INLINE void multiply_block(bf16_part which, const br_gemm_block *g)
 {
     _Alignas(64) real panel[MAX_DEPTH / 2 * TILE_COLUMNS];
     _tile_loadconfig(&full_tiles);
-    multiply_panels(g, panel, NULL, multiply_packed);
+    multiply_panels(which, g, panel, NULL, multiply_packed);
     _tile_release();
+}
+
+static void gemm_block(const br_gemm_block *g)
+{
+    multiply_block(NEAREST, g);
+}
+
+static void gemm_block_stored(const br_gemm_block *g)
+{
+    multiply_block(STORED, g);
 }
 
 static void gemm_pack(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col)
@@ -72,18 +82,21 @@ static void gemm_pack(void *to, int64_t m, int64_t k, const void *a, int64_t a_r
     pack_rows_of_tiles(NEAREST, to, m, k, a, a_row, a_col);
 }
 
+static void gemm_pack_stored(void *to, int64_t m, int64_t k, const void *a, int64_t a_row,
+                             int64_t a_col)
+{
+    pack_rows_of_tiles(STORED, to, m, k, a, a_row, a_col);
+}
+
 extern const br_gemm_kernels BR_GEMM_TABLE;
 
-const br_gemm_kernels BR_GEMM_TABLE = {
-    .unit = "amx",
-    .gemm_rows = BLOCK_ROWS,
-    .gemm_columns = TILE_COLUMNS,
-    .gemm_depth = MAX_DEPTH,
-    .gemm_depth_unit = AMX_DEPTH,
-    .packed_size = sizeof(real) / 2,
-    .only_packed = true,
-    .gemm_block = gemm_block,
-    .gemm_pack = gemm_pack,
-    .peak_loop = peak_loop,
-    .peak_flops = PEAK_FLOPS,
-};
+#define TABLE(block, pack, stored)                                                              \
+    {                                                                                           \
+        .unit = "amx", .gemm_rows = BLOCK_ROWS, .gemm_columns = TILE_COLUMNS,                   \
+        .gemm_depth = MAX_DEPTH, .gemm_depth_unit = AMX_DEPTH, .packed_size = sizeof(real) / 2, \
+        .only_packed = true, .gemm_block = (block), .gemm_pack = (pack), .of_stored = (stored), \
+        .peak_loop = peak_loop, .peak_flops = PEAK_FLOPS,                                       \
+    }
+
+static const br_gemm_kernels of_stored = TABLE(gemm_block_stored, gemm_pack_stored, NULL);
+const br_gemm_kernels BR_GEMM_TABLE = TABLE(gemm_block, gemm_pack, &of_stored);

@@ -99,7 +99,7 @@ static void gemm_block(const br_gemm_block *g)
 {
     _Alignas(64) real panel[2 * PART];
     _tile_loadconfig(&full_tiles);
-    multiply_panels(g, panel, panel + PART, multiply_packed);
+    multiply_panels(NEAREST, g, panel, panel + PART, multiply_packed);
     _tile_release();
 }
 
