@@ -11,7 +11,7 @@ typedef struct br_peak_loop {
     double flops;
 } br_peak_loop;
 
-/* Returns the loop of the unit that computes large products of a floating-point dtype. */
+/* Returns the loop of the unit that computes large products of `dtype`, f32 or f64. */
 br_peak_loop br__peak_loop(br_dtype dtype);
 
 #endif

@@ -122,12 +122,12 @@ BR_API br_profile_row *br_profile_rows(const br_profile *profile, br_profile_by 
 typedef struct br_peak {
     double flops, bytes;
 } br_peak;
-/* Measures the limits with br_get_num_threads() threads, in about a second. Other load on the
- * machine has little effect on the result. FLOPs are measured with multiply-adds of the widest
- * vectors, or, for f32, with those of the unit for bf16 if br_set_float32_matmul_precision() lets
- * products use it. What that unit does not compute, such as products that are too small for it,
- * then stays far below the limit. Bytes are measured with the triad a = b + s c over 384 MiB of
- * memory, which br_empty_cache() returns to the system. */
+/* Measures the limits with br_get_num_threads() threads, in less than a second. `dtype` is f32 or
+ * f64. Other load on the machine has little effect on the result. FLOPs are measured with
+ * multiply-adds of the widest vectors, or, for f32, with those of the unit for bf16 if
+ * br_set_float32_matmul_precision() lets products use it. What that unit does not compute, such as
+ * products that are too small for it, then stays far below the limit. Bytes are measured with the
+ * triad a = b + s c over 384 MiB of memory, which br_empty_cache() returns to the system. */
 BR_API bool br_measure_peak(br_dtype dtype, br_peak *peak);
 
 typedef struct br_profile_print_options {

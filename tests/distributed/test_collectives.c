@@ -99,12 +99,14 @@ void test_reductions(void)
     static const int64_t rows[] = { 0, 1, 7, 40000 };
     for (int i = 0; i < 4; i++) {
         for (int k = 0; k < N_DTYPES; k++) {
+            br_scope *scope = br_scope_begin(); /* the next dtype reuses the memory */
             check_reduction(dtypes[k], BR_DIST_MAX, rows[i]);
             check_reduction(dtypes[k], BR_DIST_MIN, rows[i]);
             if (dtypes[k] != BR_BOOL)
                 check_reduction(dtypes[k], BR_DIST_SUM, rows[i]);
             if (dtypes[k] == BR_F32 || dtypes[k] == BR_F64)
                 check_reduction(dtypes[k], BR_DIST_MEAN, rows[i]);
+            br_scope_end(scope);
         }
     }
 }

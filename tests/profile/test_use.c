@@ -140,7 +140,13 @@ Test(profile_use, wrong_use_is_refused)
     check_fails(br_profile_write_trace(p, NULL), "path is NULL");
     check_fails(br_profile_write_trace(p, "/nowhere/trace.json"), "/nowhere/trace.json");
     check_fails(br_measure_peak(BR_F32, NULL), "peak is NULL");
-    check_fails(br_measure_peak(BR_I64, &(br_peak){ 0 }), "dtype is i64, must be f32 or f64");
+    static const br_dtype others[] = { BR_I64, BR_I32, BR_I8, BR_U8, BR_BOOL, BR_BF16, BR_F16 };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char expected[64];
+        snprintf(expected, sizeof expected, "dtype is %s, must be f32 or f64",
+                 br_dtype_name(others[i]));
+        check_fails(br_measure_peak(others[i], &(br_peak){ 0 }), expected);
+    }
     br_profile_free(p);
     br_profile_free(NULL);
     br_profile_free(br_profile_begin()); /* while it is running */
