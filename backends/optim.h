@@ -70,11 +70,16 @@ typedef struct br_host_args {
 enum { BR_UPDATE_STATES = 3 };
 
 /* The update of one parameter; brasa/optim.h declares the name. All tensors have the parameter's
- * shape and dtype. */
+ * shape, and its dtype except for storage dtypes: an update computes in f32 whatever each tensor
+ * has. */
 typedef struct br_update {
     br_update_rule rule;
     const br_tensor *param, *grad;
     const br_tensor *state[BR_UPDATE_STATES];
+    /* Results of bf16 and f16 are rounded up or down at random. The random number of an element is
+     * a function of the seed, the tensor's place in this struct and the element's place. */
+    bool stochastic;
+    uint64_t seed;
     union {
         br_sgd_args sgd;
         br_adam_args adam;

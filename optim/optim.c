@@ -95,8 +95,10 @@ br_optim *br_optim_new(const br_optim_kind *kind, const br_named_list *parameter
     optim->kind = kind;
     size_t align = sizeof(max_align_t);
     optim->args_stride = (kind->args_size + align - 1) / align * align;
-    while (optim->n_states < BR_OPTIM_MAX_STATES && kind->states[optim->n_states].name)
+    while (optim->n_states < BR_OPTIM_MAX_STATES && kind->states[optim->n_states].name) {
+        optim->states[optim->n_states] = kind->states[optim->n_states];
         optim->n_states++;
+    }
     optim->defaults = copy_options(kind, options, kind->defaults);
     if (optim->defaults && (!parameters || br_optim_add_group(optim, parameters, NULL) >= 0))
         return optim;

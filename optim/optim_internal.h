@@ -17,6 +17,7 @@ typedef struct br_slot {
     /* The parameter's dtype and backend when its state was created. */
     br_dtype state_dtype;
     const br_backend *state_backend;
+    uint64_t version; /* of the parameter after the last step, for BR_HALF_MASTER */
     int group;
     bool stepped; /* the state is in use: a step was made or a state loaded */
 } br_slot;
@@ -41,7 +42,11 @@ typedef struct br_growth {
 
 struct br_optim {
     const br_optim_kind *kind;
+    br_half_update half_update;
+    /* The kind's states; with BR_HALF_MASTER, then the f32 copies of parameters. */
+    br_optim_state states[BR_OPTIM_MAX_STATES];
     int n_states;
+    uint64_t seed;  /* of the step, for BR_HALF_STOCHASTIC */
     void *defaults; /* options of new groups */
     br_group *groups;
     br_slot *slots;

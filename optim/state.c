@@ -16,7 +16,7 @@ br_named_list *br_optim_state_dict(br_optim *optim)
             if (!slot->state[i])
                 continue;
             br__text_truncate(&name, 0);
-            ok = br__text_add(&name, "%s.%s", slot->name, optim->kind->states[i].name) &&
+            ok = br__text_add(&name, "%s.%s", slot->name, optim->states[i].name) &&
                  br__named_list_add(list, name.data, slot->state[i]);
         }
     }
@@ -53,7 +53,7 @@ static bool locate(loading *l, const char *name, int64_t *slot, int *state)
         if (strncmp(param, name, length) != 0 || param[length] != '\0')
             continue;
         for (int i = 0; i < optim->n_states; i++) {
-            if (strcmp(optim->kind->states[i].name, dot + 1) == 0) {
+            if (strcmp(optim->states[i].name, dot + 1) == 0) {
                 l->next = *slot = s;
                 *state = i;
                 return true;
@@ -81,7 +81,7 @@ static bool fits(const br_optim *optim, int64_t slot, int state, const br_tensor
 {
     const br_tensor *own = optim->slots[slot].state[state];
     return br__same_shape(t, own) && t->dtype == own->dtype &&
-           (optim->kind->states[state].make != br_optim_counter || br_item_i64(t) >= 0);
+           (optim->states[state].make != br_optim_counter || br_item_i64(t) >= 0);
 }
 
 static void refuse(const br_tensor *own, const br_named_tensor *item)
@@ -133,7 +133,7 @@ static bool check_whole(const loading *l, int64_t k)
         if (l->arrivals[k].found[i] || !slot->state[i] || !br__slot_needs(optim, slot, i))
             continue;
         br_fail(BR_ERROR_ARGUMENT, "optim_load_state_dict", "%s.%s is missing", slot->name,
-                optim->kind->states[i].name);
+                optim->states[i].name);
         return false;
     }
     return !br_failed();
@@ -154,6 +154,7 @@ static void copy_state(const loading *l, int64_t k)
             slot->state[i] = NULL;
         }
     }
+    slot->version = br_tensor_version(slot->param);
     slot->stepped = true;
 }
 

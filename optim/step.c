@@ -4,6 +4,7 @@
  * It can fail, and changes no parameter, unless a kind's `step` does so in place. The second half
  * updates all parameters and cannot fail: the backend makes all updates in one call, or the new
  * values that a kind's `step` computed are copied. */
+#include "ops/pointwise/widen.h"
 #include "optim/optim_internal.h"
 
 br_tensor *br__dense_copy(const char *op, const br_tensor *t)
@@ -29,12 +30,26 @@ br_tensor *br_optim_counter(br_tensor *param, const void *options)
     return br__zeros_on_host("optim_counter", BR_SCALAR, BR_I64);
 }
 
+static br_tensor *make_master(br_tensor *param, const void *options)
+{
+    (void)options;
+    return br__is_half(param) ? br_to(param, br__computed(param->dtype)) : NULL;
+}
+
+/* Returns the f32 copy of the slot's parameter, or NULL if it has none. */
+static br_tensor *master_of(const br_optim *optim, const br_slot *slot)
+{
+    return optim->half_update == BR_HALF_MASTER ? slot->state[optim->n_states - 1] : NULL;
+}
+
 static br_tensor *make_state(const br_optim *optim, const br_slot *slot, int i)
 {
-    const br_optim_state *state = &optim->kind->states[i];
+    const br_optim_state *state = &optim->states[i];
+    br_tensor *master = master_of(optim, slot);
+    br_tensor *like = master && state->make != make_master ? master : slot->param;
     if (!state->make)
-        return br_zeros_like(slot->param);
-    br_tensor *made = state->make(slot->param, optim->groups[slot->group].options);
+        return br_zeros_like(like);
+    br_tensor *made = state->make(like, optim->groups[slot->group].options);
     /* Copy a tensor that is shared or not contiguous: the optimizer must own its state. */
     return !made || (made->contiguous && br__is_exclusive(made))
                ? made
@@ -45,7 +60,8 @@ bool br__slot_prepare(const br_optim *optim, br_slot *slot, bool *fresh)
 {
     br_dtype dtype = slot->param->dtype;
     br_scope *scope = br_no_grad_begin();
-    for (int i = 0; i < optim->n_states && scope && !br_failed(); i++) {
+    /* From the last to the first, since the other states have the dtype of the master. */
+    for (int i = optim->n_states - 1; i >= 0 && scope && !br_failed(); i--) {
         if (slot->state[i])
             continue;
         slot->state[i] = br_retain(make_state(optim, slot, i));
@@ -95,6 +111,73 @@ static bool state_fits(const br_optim *optim, const br_slot *slot)
             "%s is %s, but its state was created when it was %s: create a new optimizer",
             slot->name, br_dtype_name(dtype), br_dtype_name(slot->state_dtype));
     return false;
+}
+
+/* ---- Parameters of bf16 and f16 -------------------------------------------------------------- */
+
+static const br_optim_state master_state = { "master", make_master };
+
+bool br_optim_set_half_update(br_optim *optim, br_half_update how)
+{
+    const char *op = "optim_set_half_update";
+    if (!br__required(op, "optim", optim))
+        return false;
+    const br_optim_kind *kind = optim->kind;
+    const bool was_master = optim->half_update == BR_HALF_MASTER;
+    const int kinds_states = optim->n_states - was_master;
+    for (int64_t i = 0; i < optim->n_slots; i++)
+        if (optim->slots[i].stepped && how != optim->half_update)
+            return br_fail(BR_ERROR_STATE, op,
+                           "%s has a state already: call this function before the first step, and "
+                           "before the state is loaded",
+                           optim->slots[i].name);
+    if (how < BR_HALF_NEAREST || how > BR_HALF_STOCHASTIC)
+        br_fail(BR_ERROR_ARGUMENT, op, "how is %d, must be one of br_half_update", (int)how);
+    else if (how == BR_HALF_STOCHASTIC && !kind->describe)
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "%s is a program's kind, which rounds its results itself: use BR_HALF_MASTER",
+                kind->name);
+    else if (how == BR_HALF_MASTER && kinds_states == BR_OPTIM_MAX_STATES)
+        br_fail(BR_ERROR_ARGUMENT, op, "%s has %d states: there is no room for the f32 copies",
+                kind->name, kinds_states);
+    if (br_failed())
+        return false;
+    optim->n_states = kinds_states + (how == BR_HALF_MASTER);
+    if (how == BR_HALF_MASTER)
+        optim->states[kinds_states] = master_state;
+    optim->half_update = how;
+    return true;
+}
+
+br_half_update br_optim_get_half_update(const br_optim *optim)
+{
+    return br__required("optim_get_half_update", "optim", optim) ? optim->half_update
+                                                                 : BR_HALF_NEAREST;
+}
+
+/* If the program has changed the parameter since the last step, gives the master the changed
+ * elements: those that are no longer the rounded element of the master. */
+static bool follow_parameter(const br_optim *optim, br_slot *slot)
+{
+    br_tensor *master = master_of(optim, slot), *param = slot->param;
+    if (!master || !slot->stepped || slot->version == br_tensor_version(param))
+        return true;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *same = br_eq(br_to(master, param->dtype), param);
+    br_tensor *now = br_where(same, master, br_to(param, master->dtype));
+    if (!br_failed())
+        br__copy(master, now);
+    br_scope_end(scope);
+    return !br_failed();
+}
+
+/* Returns the gradient as the update reads it. The library's own updates of elements convert it
+ * themselves, block by block. */
+static br_tensor *gradient_for(const br_optim *optim, const br_tensor *param, br_tensor *grad)
+{
+    const br_optim_kind *kind = optim->kind;
+    br_tensor *read = kind->describe && kind->elementwise ? grad : br_to(grad, param->dtype);
+    return read ? dense(read) : NULL;
 }
 
 /* ---- First half: may fail -------------------------------------------------------------------- */
@@ -158,7 +241,7 @@ static bool run_step(const br_optim *optim, br_optim_work *work)
         ok = silent_failure(optim, work, "step");
     ok = ok && return_state(optim, work, scope, "value", work->param, &work->new_param);
     for (int i = 0; ok && i < optim->n_states; i++)
-        ok = return_state(optim, work, scope, optim->kind->states[i].name, work->state[i],
+        ok = return_state(optim, work, scope, optim->states[i].name, work->state[i],
                           &work->new_state[i]);
     br_scope_end(scope);
     return ok;
@@ -200,18 +283,26 @@ static bool add_task(br_optim *optim, br_slot *slot, int64_t n)
     br_optim_work *work = &task->work;
     *task = (br_task){ .slot = slot };
     if (!good_gradient(slot, grad) || !state_fits(optim, slot) ||
-        !br__slot_prepare(optim, slot, work->fresh))
+        !br__slot_prepare(optim, slot, work->fresh) || !follow_parameter(optim, slot))
         return false;
+    br_tensor *master = master_of(optim, slot);
     work->name = slot->name;
     work->options = optim->groups[slot->group].options;
-    work->param = dense(slot->param);
-    work->grad = dense(grad);
+    work->param = master ? master : dense(slot->param);
+    work->grad = gradient_for(optim, work->param, grad);
     work->state = slot->state;
     work->first = !slot->stepped;
     work->args = optim->args ? optim->args + (size_t)n * optim->args_stride : NULL;
     if (!work->param || !work->grad)
         return false;
-    return optim->kind->step ? run_step(optim, work) : describe(optim, work, &optim->updates[n]);
+    if (optim->kind->step)
+        return run_step(optim, work);
+    br_update *update = &optim->updates[n];
+    if (!describe(optim, work, update))
+        return false;
+    update->stochastic = optim->half_update == BR_HALF_STOCHASTIC;
+    update->seed = optim->seed + (uint64_t)n;
+    return true;
 }
 
 /* ---- Second half: cannot fail ---------------------------------------------------------------- */
@@ -252,6 +343,7 @@ static void finish_task(const br_optim *optim, br_task *task)
     if (work->param != param)
         br__copy(param, work->param);
     br__changed_by(param, "optim_step");
+    task->slot->version = br_tensor_version(param);
     task->slot->stepped = true;
     if (optim->kind->finish)
         optim->kind->finish(work);
@@ -312,6 +404,8 @@ bool br_optim_step(br_optim *optim)
     }
     watch_growth(optim);
     BR_EVENT(br__thread.events->optimizer(optim->kind->name));
+    if (optim->half_update == BR_HALF_STOCHASTIC)
+        optim->seed = br_random_u64();
     br_scope *scope = br_scope_begin();
     int64_t n = 0;
     bool ok = scope != NULL;

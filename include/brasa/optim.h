@@ -170,9 +170,10 @@ typedef struct br_optim_option {
 
 /* The data of one parameter in a step. */
 typedef struct br_optim_work {
-    const char *name;        /* of the parameter */
-    const void *options;     /* of its group */
-    br_tensor *param, *grad; /* contiguous, of one shape and dtype */
+    const char *name;    /* of the parameter */
+    const void *options; /* of its group */
+    /* Contiguous, of one shape and dtype. With BR_HALF_MASTER, `param` is the f32 copy. */
+    br_tensor *param, *grad;
     /* In the order of `states`. NULL: `make` has never created it. A state that other options
      * created stays when it is no longer needed. */
     br_tensor *const *state;
@@ -266,6 +267,26 @@ BR_API br_named_list *br_optim_group_parameters(const br_optim *optim, int group
  * setting, and the first group when reading. */
 BR_API void br_optim_set_lr(br_optim *optim, int group, double lr);
 BR_API double br_optim_get_lr(const br_optim *optim, int group);
+
+/* How an optimizer updates parameters of bf16 and f16. An update is often smaller than half a unit
+ * in the last place of such a parameter, so that rounding to the nearest loses it. */
+typedef enum br_half_update {
+    /* The new values of parameters and states are rounded to the nearest, as in PyTorch. */
+    BR_HALF_NEAREST,
+    /* Each parameter has a copy in f32, the state "master", which the optimizer updates; the
+     * parameter is the rounded copy. All states are f32. If a program changes an element of the
+     * parameter, the copy follows at the next step. */
+    BR_HALF_MASTER,
+    /* The new values of parameters and states are rounded up or down at random, so that the mean
+     * of the result is the exact value. A step takes one number of the thread's generator. */
+    BR_HALF_STOCHASTIC,
+} br_half_update;
+/* Sets how the optimizer updates parameters of bf16 and f16; other parameters are not affected.
+ * Call it before the first step and before the state is loaded. Returns false and an error after
+ * them; for BR_HALF_STOCHASTIC, if the optimizer's kind is a program's own; for BR_HALF_MASTER, if
+ * its kind has BR_OPTIM_MAX_STATES states. */
+BR_API bool br_optim_set_half_update(br_optim *optim, br_half_update how);
+BR_API br_half_update br_optim_get_half_update(const br_optim *optim);
 
 /* Drops the gradients of all parameters. */
 BR_API void br_optim_zero_grad(br_optim *optim);
