@@ -100,6 +100,12 @@ static void narrow_results(int n, const operand *operands)
 /* The same for operands in a struct of a type, `given`, which is replaced by a copy, `w`. */
 #define WORK_ENTRY(name, type, parameters, first, call, ...) \
     ENTRY_WITH(type w = *given; given = &w, name, parameters, first, call, __VA_ARGS__)
+/* The same for rows that the CPU's function widens itself if `native`. */
+static const br_tensor *nothing;
+#define ROWS(role, native, x)                  \
+    {                                          \
+        (native) ? &nothing : &(x), role, NULL \
+    }
 #define DONE(call) (call, true) /* for functions that cannot fail */
 
 /* clang-format off */
@@ -108,18 +114,23 @@ ENTRY(dropout, (const br_tensor *y, const br_tensor *x, const br_tensor *bits, d
 ENTRY(scan, (const br_tensor *y, const br_tensor *x, const br_scan_work *work), x,
       DONE(br__cpu_scan(y, x, work)), OUT(y), IN(x))
 ENTRY(softmax, (const br_tensor *y, const br_tensor *x, int64_t dim, bool log_of), x,
-      DONE(br__cpu_softmax(y, x, dim, log_of)), OUT(y), IN(x))
+      DONE(br__cpu_softmax(y, x, dim, log_of)), ROWS(WRITTEN, br__cpu_softmax_widens(x, dim), y),
+      ROWS(READ, br__cpu_softmax_widens(x, dim), x))
 ENTRY(softmax_grad,
       (const br_tensor *dx, const br_tensor *y, const br_tensor *dy, int64_t dim, bool log_of), y,
-      DONE(br__cpu_softmax_grad(dx, y, dy, dim, log_of)), OUT(dx), IN(y), IN(dy))
+      DONE(br__cpu_softmax_grad(dx, y, dy, dim, log_of)),
+      ROWS(WRITTEN, br__cpu_softmax_widens(y, dim), dx), ROWS(READ, br__cpu_softmax_widens(y, dim), y),
+      ROWS(READ, br__cpu_softmax_widens(y, dim), dy))
 WORK_ENTRY(layer_norm, br_layer_norm_tensors, (const br_layer_norm_tensors *given), given->x,
            DONE(br__cpu_layer_norm(given)),
-           IN(w.x), IN(w.weight), IN(w.bias), OUT(w.y), OUT(w.mean), OUT(w.rstd))
+           ROWS(READ, br__cpu_layer_norm_widens(given), w.x), IN(w.weight), IN(w.bias),
+           ROWS(WRITTEN, br__cpu_layer_norm_widens(given), w.y), OUT(w.mean), OUT(w.rstd))
 WORK_ENTRY(layer_norm_grad, br_layer_norm_tensors,
            (const char *op, const br_layer_norm_tensors *given), given->x,
            br__cpu_layer_norm_grad(op, given),
-           IN(w.x), IN(w.weight), IN(w.mean), IN(w.rstd), IN(w.dy), OUT(w.dx), OUT(w.dweight),
-           OUT(w.dbias))
+           ROWS(READ, br__cpu_layer_norm_widens(given), w.x), IN(w.weight), IN(w.mean), IN(w.rstd),
+           ROWS(READ, br__cpu_layer_norm_widens(given), w.dy),
+           ROWS(WRITTEN, br__cpu_layer_norm_widens(given), w.dx), OUT(w.dweight), OUT(w.dbias))
 WORK_ENTRY(channel_norm, br_channel_norm_work, (const char *op, const br_channel_norm_work *given),
            given->x, br__cpu_channel_norm(op, given),
            IN(w.x), IN(w.weight), IN(w.bias), IN_OUT(w.running_mean), IN_OUT(w.running_var),
@@ -174,11 +185,13 @@ WORK_ENTRY(integer_matmul, br_matmul_tensors, (const br_matmul_tensors *given), 
 WORK_ENTRY(cross_entropy, br_cross_entropy_tensors,
            (br_class_loss *loss, const br_cross_entropy_tensors *given), given->scores,
            DONE(br__cpu_cross_entropy(loss, given)),
-           IN(w.scores), IN(w.class_weight), OUT(w.losses), OUT(w.reduced), OUT(w.sums))
+           ROWS(READ, br__cpu_cross_entropy_widens(given), w.scores), IN(w.class_weight),
+           OUT(w.losses), OUT(w.reduced), OUT(w.sums))
 WORK_ENTRY(cross_entropy_grad, br_cross_entropy_tensors,
            (const br_class_loss *loss, const br_cross_entropy_tensors *given), given->scores,
            DONE(br__cpu_cross_entropy_grad(loss, given)),
-           IN(w.scores), IN(w.class_weight), IN(w.sums), IN(w.dy), OUT(w.dscores))
+           ROWS(READ, br__cpu_cross_entropy_widens(given), w.scores), IN(w.class_weight),
+           IN(w.sums), IN(w.dy), ROWS(WRITTEN, br__cpu_cross_entropy_widens(given), w.dscores))
 WORK_ENTRY(linear_cross_entropy, br_linear_cross_entropy_tensors,
            (const char *op, br_class_loss *loss, const br_linear_cross_entropy_tensors *given),
            given->input, br__cpu_linear_cross_entropy(op, loss, given),

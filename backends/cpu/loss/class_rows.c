@@ -1,7 +1,9 @@
 /* backends/cpu/loss/class_rows.c - cross entropy of rows of class scores, in parallel over the
- * rows. The results of a row do not depend on other rows. */
+ * rows. The results of a row do not depend on other rows. Rows of a storage dtype are widened one
+ * by one. */
 #include "backends/cpu/loss/class_rows.h"
 #include "backends/cpu/loss/loss_internal.h"
+#include "backends/cpu/pointwise/widened.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,12 +26,13 @@ static void store(const br_class_rows *r, char *values, int64_t i, double value)
 br_class_rows br__class_rows(const br_class_loss *s, int64_t classes,
                              const br_cross_entropy_tensors *t)
 {
-    const br_dtype dtype = t->losses ? t->losses->dtype : t->dscores->dtype;
+    const br_dtype dtype = br__computed(t->losses ? t->losses->dtype : t->dscores->dtype);
     return (br_class_rows){ .kernels = br__kernels_of(dtype),
                             .s = *s,
                             .rows = t->target->numel,
                             .classes = classes,
                             .dtype = dtype,
+                            .scores = t->scores ? t->scores->dtype : dtype,
                             .x = br__element(t->scores, 0),
                             .target = br__element(t->target, 0),
                             .weight = br__element(t->class_weight, 0),
@@ -64,6 +67,19 @@ void br__class_rows_weigh(br_class_rows *r, br_class_loss *loss)
 
 /* ---- One row --------------------------------------------------------------------------------- */
 
+/* Returns the bytes of a row of scores. */
+static int64_t row_bytes(const br_class_rows *r)
+{
+    return r->classes * (int64_t)br__dtype_size(r->scores);
+}
+
+/* Copies a row of a storage dtype to floats. */
+static void widen_row(const br_class_rows *r, int64_t row, float *copy)
+{
+    br__widen(r->scores, copy, r->classes, r->x + row * row_bytes(r),
+              (int64_t)br__dtype_size(r->scores));
+}
+
 /* Returns a of the formula in backends/loss.h. */
 static double own_part(const br_class_rows *r, int64_t row)
 {
@@ -76,7 +92,8 @@ static double spread_part(const br_class_rows *r)
     return r->s.smoothing / (double)r->classes;
 }
 
-static void loss_of_row(const br_class_rows *r, int64_t row)
+/* Computes the loss of a row, whose scores are x. */
+static void loss_of_scores(const br_class_rows *r, int64_t row, const char *x)
 {
     if (r->target[row] == r->s.ignore) {
         store(r, r->losses, row, 0);
@@ -84,7 +101,6 @@ static void loss_of_row(const br_class_rows *r, int64_t row)
             store(r, r->sums, BR_CLASS_SUMS * row + i, 0);
         return;
     }
-    const char *x = r->x + row * r->classes * size_of(r);
     br_cross_entropy_sums sums;
     r->kernels->cross_entropy_sums(r->classes, x, r->target[row], &sums);
     double log_sum = sums.own == 1 ? log1p(sums.rest) : log(sums.own + sums.rest);
@@ -99,14 +115,26 @@ static void loss_of_row(const br_class_rows *r, int64_t row)
     store(r, r->losses, row, loss);
 }
 
-static void gradient_of_row(const br_class_rows *r, int64_t row)
+/* The copies are not in the functions that call these, which would have large frames without using
+ * them. */
+static __attribute__((noinline)) void loss_of_widened_row(const br_class_rows *r, int64_t row)
 {
-    const int64_t bytes = r->classes * size_of(r);
-    char *dx = r->dx + row * bytes;
-    if (r->target[row] == r->s.ignore) {
-        memset(dx, 0, (size_t)bytes);
-        return;
-    }
+    float copy[BR_LONGEST_ROW];
+    widen_row(r, row, copy);
+    loss_of_scores(r, row, (const char *)copy);
+}
+
+static void loss_of_row(const br_class_rows *r, int64_t row)
+{
+    if (br__is_stored(r->scores))
+        loss_of_widened_row(r, row);
+    else
+        loss_of_scores(r, row, r->x + row * row_bytes(r));
+}
+
+/* Computes dx of a row that is not ignored, whose scores are x. */
+static void gradient_of_scores(const br_class_rows *r, int64_t row, const char *x, char *dx)
+{
     double scale = load(r, r->dy, r->dy_of_rows ? row : 0);
     if (r->s.mean)
         scale /= r->s.counted;
@@ -118,7 +146,28 @@ static void gradient_of_row(const br_class_rows *r, int64_t row)
                                    .shared = spread == 0 ? 0 : scale * spread * r->s.weight_sum,
                                    .spread = scale * spread,
                                    .target = r->target[row] };
-    r->kernels->cross_entropy_grad(r->classes, r->x + row * bytes, r->weight, &terms, dx);
+    r->kernels->cross_entropy_grad(r->classes, x, r->weight, &terms, dx);
+}
+
+static __attribute__((noinline)) void gradient_of_widened_row(const br_class_rows *r, int64_t row,
+                                                              char *dx)
+{
+    float copy[BR_LONGEST_ROW];
+    widen_row(r, row, copy);
+    gradient_of_scores(r, row, (const char *)copy, (char *)copy);
+    br__narrow(r->scores, dx, (int64_t)br__dtype_size(r->scores), copy, r->classes);
+}
+
+static void gradient_of_row(const br_class_rows *r, int64_t row)
+{
+    const int64_t bytes = row_bytes(r);
+    char *dx = r->dx + row * bytes;
+    if (r->target[row] == r->s.ignore)
+        memset(dx, 0, (size_t)bytes);
+    else if (br__is_stored(r->scores))
+        gradient_of_widened_row(r, row, dx);
+    else
+        gradient_of_scores(r, row, r->x + row * bytes, dx);
 }
 
 /* ---- All rows -------------------------------------------------------------------------------- */
@@ -168,6 +217,11 @@ void br__class_rows_reduce(const br_class_rows *r, const br_tensor *reduced)
 static int64_t last_size(const br_tensor *t)
 {
     return t->sizes[t->ndim - 1];
+}
+
+bool br__cpu_cross_entropy_widens(const br_cross_entropy_tensors *work)
+{
+    return br__rows_fit(last_size(work->scores));
 }
 
 void br__cpu_cross_entropy(br_class_loss *loss, const br_cross_entropy_tensors *work)

@@ -8,13 +8,14 @@
 #include "backends/cpu/kernels.h"
 #include "tensor/tensor_internal.h"
 
-/* Rows to work on. All memory is contiguous, and all floats have the dtype of the scores. */
+/* Rows to work on. All memory is contiguous. The scores and their gradient may have a storage dtype
+ * if there are at most BR_LONGEST_ROW classes. */
 typedef struct br_class_rows {
     const br_kernels *kernels;
     br_class_loss s;
     int64_t rows, classes;
-    br_dtype dtype;
-    const char *x; /* scores [rows, classes] */
+    br_dtype dtype, scores; /* of all other floats, and of the scores and their gradient */
+    const char *x;          /* scores [rows, classes] */
     const int64_t *target;
     const char *weight; /* class weights; NULL: 1 */
     char *losses;       /* one for each row, not reduced */

@@ -1,6 +1,8 @@
-/* backends/cpu/norm/softmax.c - softmax and log softmax in parallel over rows. */
+/* backends/cpu/norm/softmax.c - softmax and log softmax in parallel over rows. Rows of a storage
+ * dtype are widened block by block. */
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/norm/norm_internal.h"
+#include "backends/cpu/pointwise/widened.h"
 #include "tensor/min_max.h"
 
 /* The sizes of a contiguous tensor before, along and after the dimension. */
@@ -20,7 +22,8 @@ typedef struct job {
     split s;
     void (*kernel)(const br_softmax_work *work);
     bool log_of;
-    const char *x, *dy;
+    br_dtype dtype;
+    const char *x, *dy; /* dy may be x */
     char *out;
     int64_t size;
     int64_t tiles;          /* tiles of at most BR_SOFTMAX_TILE adjacent rows */
@@ -35,6 +38,28 @@ static void run_kernel(const job *j, int64_t first, int64_t rows)
     j->kernel(&work);
 }
 
+bool br__cpu_softmax_widens(const br_tensor *x, int64_t dim)
+{
+    const split s = split_at(x, dim);
+    return s.after == 1 && br__rows_fit(s.n);
+}
+
+/* Does the same for contiguous rows of a storage dtype. */
+static __attribute__((noinline)) void run_widened(const job *j, int64_t first, int64_t rows)
+{
+    float x[BR_LONGEST_ROW], dy[BR_LONGEST_ROW], out[BR_LONGEST_ROW];
+    const int64_t n = j->s.n, block = br__rows_of_block(n);
+    for (int64_t i = 0; i < rows; i += block) {
+        const int64_t count = br__min(rows - i, block), offset = (first + i * n) * j->size;
+        const bool has_dy = j->dy != j->x;
+        br__widen(j->dtype, x, count * n, j->x + offset, j->size);
+        if (has_dy)
+            br__widen(j->dtype, dy, count * n, j->dy + offset, j->size);
+        j->kernel(&(br_softmax_work){ n, count, 1, j->log_of, x, has_dy ? dy : x, out });
+        br__narrow(j->dtype, j->out + offset, j->size, out, count * n);
+    }
+}
+
 /* Task i processes its units: whole rows, or tiles of adjacent rows. */
 static void run_task(void *context, int64_t i)
 {
@@ -42,7 +67,10 @@ static void run_task(void *context, int64_t i)
     int64_t first = i * j->units_per_task, last = first + j->units_per_task;
     if (j->s.after == 1) {
         last = br__min(last, j->s.before);
-        run_kernel(j, first * j->s.n, last - first);
+        if (br__is_stored(j->dtype))
+            run_widened(j, first * j->s.n, last - first);
+        else
+            run_kernel(j, first * j->s.n, last - first);
         return;
     }
     for (int64_t unit = first; unit < last && unit < j->s.before * j->tiles; unit++) {
@@ -68,6 +96,7 @@ static job job_of(const br_tensor *out, const br_tensor *x, const br_tensor *dy,
 {
     return (job){ .s = split_at(x, dim),
                   .log_of = log_of,
+                  .dtype = x->dtype,
                   .x = x->data,
                   .dy = dy->data,
                   .out = out->data,
@@ -77,7 +106,7 @@ static job job_of(const br_tensor *out, const br_tensor *x, const br_tensor *dy,
 void br__cpu_softmax(const br_tensor *y, const br_tensor *x, int64_t dim, bool log_of)
 {
     job j = job_of(y, x, x, dim, log_of);
-    j.kernel = br__kernels_of(x->dtype)->softmax;
+    j.kernel = br__kernels_of(br__computed(x->dtype))->softmax;
     run(&j);
 }
 
@@ -85,6 +114,6 @@ void br__cpu_softmax_grad(const br_tensor *dx, const br_tensor *y, const br_tens
                           bool log_of)
 {
     job j = job_of(dx, y, dy, dim, log_of);
-    j.kernel = br__kernels_of(y->dtype)->softmax_grad;
+    j.kernel = br__kernels_of(br__computed(y->dtype))->softmax_grad;
     run(&j);
 }

@@ -26,4 +26,20 @@ void br__run_widened(int64_t n, char *const *data, const int64_t *s, const void 
 void br__widen(br_dtype dtype, void *wide, int64_t n, const void *from, int64_t step);
 void br__narrow(br_dtype dtype, void *to, int64_t step, const void *wide, int64_t n);
 
+/* Kernels of rows widen as many rows as fit into a block of ROWS_BLOCK elements, which stays in the
+ * caches, or a single row of at most BR_LONGEST_ROW elements. */
+enum { BR_ROWS_BLOCK = 2048, BR_LONGEST_ROW = 16384 };
+
+/* Returns whether rows of n elements are widened block by block. Longer rows are not. */
+static inline bool br__rows_fit(int64_t n)
+{
+    return n <= BR_LONGEST_ROW;
+}
+
+/* Returns the number of rows of n elements in a block. */
+static inline int64_t br__rows_of_block(int64_t n)
+{
+    return n < BR_ROWS_BLOCK ? BR_ROWS_BLOCK / (n > 0 ? n : 1) : 1;
+}
+
 #endif
