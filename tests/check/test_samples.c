@@ -315,3 +315,27 @@ Test(samples, arguments_that_do_not_fit)
                   cases[i].call, reason);
     }
 }
+
+/* A list may have as many items as there is room for. */
+Test(samples, longest_lists)
+{
+    static const struct {
+        const char *signature, *item;
+    } kinds[] = { { "int[] x", "7" }, { "Index[] x", "{\"whole\": true}" } };
+    sample_arg a[SAMPLE_ARGS];
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        for (int n = SAMPLE_ITEMS; n <= SAMPLE_ITEMS + 1; n++) {
+            char call[2048] = "{\"args\": [[";
+            for (int i = 0; i < n; i++) {
+                size_t length = strlen(call);
+                snprintf(call + length, sizeof call - length, "%s%s", i ? "," : "", kinds[k].item);
+            }
+            strcat(call, "]]}");
+            const char *reason = misfit_of(kinds[k].signature, call, a);
+            if (n > SAMPLE_ITEMS)
+                cr_expect(reason && strstr(reason, "x is a list, expected"), "%s", reason);
+            else
+                cr_expect(!reason && a[0].count == n, "%s: %s", kinds[k].signature, reason);
+        }
+    }
+}

@@ -36,6 +36,34 @@ Test(cli_generate, ids_without_tokens)
     program_check("generate -m $OUT/t5 -n 4 'time flies' 2>&1", 0, "\n");
 }
 
+/* Any token may be the decoder's first: each setting of generation_config.json, 0 included, counts
+ * instead of config.json's. */
+Test(cli_generate, the_first_token_of_the_decoder)
+{
+    program_make_t5();
+    char expected[256], got[256];
+    for (int first = 0; first < 4; first++) {
+        char line[512];
+        snprintf(line, sizeof line,
+                 "sed -i 's/\"decoder_start_token_id\": [0-9]*/\"decoder_start_token_id\": %d/' "
+                 "$OUT/t5/config.json && printf '{}' >$OUT/t5/generation_config.json",
+                 first);
+        program_shell(line);
+        program_run("generate -m $OUT/t5 -n 4 'time flies' 2>&1", expected, sizeof expected);
+        program_shell(
+            "sed -i 's/\"decoder_start_token_id\": [0-9]*/\"decoder_start_token_id\": 9/' "
+            "$OUT/t5/config.json");
+        program_run("generate -m $OUT/t5 -n 4 'time flies' 2>&1", got, sizeof got);
+        cr_assert_str_neq(got, expected, "%d", first);
+        snprintf(line, sizeof line,
+                 "printf '{\"decoder_start_token_id\": %d}' >$OUT/t5/generation_config.json",
+                 first);
+        program_shell(line);
+        program_run("generate -m $OUT/t5 -n 4 'time flies' 2>&1", got, sizeof got);
+        cr_assert_str_eq(got, expected, "%d", first);
+    }
+}
+
 /* Unknown keys may change the results, so they cause a warning. The warning shows them escaped. */
 Test(cli_generate, warnings)
 {

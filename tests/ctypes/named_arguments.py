@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """named_arguments.py LIBRARY [CC]: finds a call of each public function with tensors that succeeds, and repeats it with
 one tensor replaced: by NULL, a freed tensor, and tensors of other shapes and dtypes. If the call fails, the message must
-contain the parameter's name as in the header, no tensor may have a new version, and whether it succeeds or fails, the
-scope and the grad mode must stay. VERBOSE=1 lists the functions for which no call succeeds."""
+contain the parameter's name as in the header, no tensor may have a new version, and results that are returned by pointer
+must be NULL. Whether the call succeeds or fails, the scope and the grad mode must stay. VERBOSE=1 lists the functions for
+which no call succeeds."""
 
+import ctypes
 import os
 import pathlib
 import re
@@ -23,6 +25,7 @@ EXEMPT = re.compile(r"br_(release|retain|\w*_free|scope_\w+|module_(enter\w*|lea
 # leave all checks to the modules that they call: the message begins with the path of that module.
 COMPOSED = re.compile(r"br_(anatomy|architecture|bert|scratch|vanilla)_\w+")
 WITHOUT = 8  # most functions for which no call succeeds
+STALE = 1  # in the place of a result before the call
 INNER = re.compile(r"[\w.]+: \w+: ")
 
 
@@ -48,6 +51,9 @@ class Case(calls.Finder):
         """Returns the error message, or an empty text."""
         versions = [t and t != self.freed and self.br.br_tensor_version(t) for t in tensors]
         scope, recorded = self.br.br_scope_current(), self.br.br_grad_enabled()
+        results = self.results(others)
+        for result in results:
+            result[0] = STALE
         self.function(*self.arguments(others, tensors))
         message = self.br.br_error_message().decode(errors="replace")
         self.br.br_clear_error()
@@ -57,7 +63,14 @@ class Case(calls.Finder):
             yield "changes the grad mode"
         if message and versions != [t and t != self.freed and self.br.br_tensor_version(t) for t in tensors]:
             yield f"gives a tensor a new version, but fails: {message}"
+        if message and any(result[0] == STALE for result in results):
+            yield f"leaves a result as it was, but fails: {message}"
         yield message
+
+    def results(self, others):
+        """Returns the arrays for results among the arguments, except lists of parts, which may have room for none."""
+        return [other for other, text in zip(others, self.texts) if calls.RESULTS.fullmatch(text) and
+                isinstance(other, ctypes.Array) and text != "br_tensor **parts"]
 
     def succeeds(self, others, tensors):
         *faults, message = self.call(others, tensors)

@@ -67,6 +67,8 @@ static const test tests[] = {
     TEST(signals),
     TEST(arguments),
     TEST(versions),
+    TEST(answers_of_strangers),
+    TEST(greetings_of_strangers),
     TEST(passes_equal_one_process),
     TEST(mean),
     TEST(sync_can_be_turned_off),

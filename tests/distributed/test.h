@@ -40,6 +40,9 @@ void test_arguments(void);
 
 void test_versions(void);
 
+void test_answers_of_strangers(void);
+void test_greetings_of_strangers(void);
+
 void test_passes_equal_one_process(void);
 void test_mean(void);
 void test_sync_can_be_turned_off(void);

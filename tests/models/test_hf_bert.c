@@ -216,14 +216,32 @@ Test(hf_bert, first_values)
     br_scope_end(scope);
 }
 
+/* Checks the probabilities of all dropouts in the module and below. Returns their number. */
+static int check_dropouts(br_module *module, double p)
+{
+    int found = 0;
+    for (int64_t i = 0; i < br_module_num_children(module); i++)
+        found += check_dropouts(br_module_child_at(module, i), p);
+    if (strcmp(br_module_class(module), "Dropout") != 0)
+        return found;
+    cr_assert_eq(((br_dropout *)module)->p, p);
+    return found + 1;
+}
+
 Test(hf_bert, each_dropout_has_its_own_probability)
 {
     br_hf_bert_config c = tiny();
     c.classifier_dropout = 0.2;
     c.hidden_dropout_prob = 0.3;
+    c.attention_probs_dropout_prob = 0.1;
     br_hf_bert_classifier *model = br_hf_bert_for_sequence_classification_new(&c);
     cr_assert_eq(model->dropout->p, 0.2);
-    cr_assert_eq(model->bert->embeddings->dropout->p, 0.3);
+    /* In the embeddings, and at the ends of both halves of a layer. */
+    cr_assert_eq(check_dropouts(br_base(model->bert), 0.3), 1 + 2 * c.num_hidden_layers);
+    for (int64_t i = 0; i < c.num_hidden_layers; i++) {
+        const br_hf_bert_layer *layer = br_module_list_at(model->bert->encoder->layer, i);
+        cr_assert_eq(layer->attention->self->dropout_p, 0.1);
+    }
     br_module_free(model);
 }
 

@@ -277,6 +277,40 @@ Test(parametrize, errors)
     br_scope_end(scope);
 }
 
+static bool fails;
+static br_tensor *forward_failing(void *module, br_tensor *x)
+{
+    return module && !fails ? x : br_fail(BR_ERROR_STATE, NULL, "failed");
+}
+
+static void *failing_new(void)
+{
+    br_module *module = br_module_create(sizeof(br_activation), "Failing");
+    br_module_set_forward(module, forward_failing);
+    return module;
+}
+
+/* If one of several parameters cannot be computed, a forward leaves no values of the others. */
+Test(parametrize, a_failed_forward_leaves_no_values)
+{
+    for (int which = 0; which < 2; which++) {
+        br_scope *scope = br_scope_begin();
+        br_linear *linear = br_linear_new(2, 2, true);
+        br_parametrize(linear, weight, which == 0 ? failing_new() : symmetric_new(), NULL);
+        br_parametrize(linear, bias, which == 1 ? failing_new() : br_identity_new(), NULL);
+        check_ok();
+        br_tensor *x = br_ones(BR_SHAPE(1, 2), BR_F32);
+        cr_assert_not_null(br_linear_forward(linear, x));
+        fails = true;
+        check_fails(br_linear_forward(linear, x), "failed");
+        cr_assert(!linear->weight && !linear->bias, "which %d", which);
+        fails = false;
+        cr_assert_not_null(br_linear_forward(linear, x));
+        br_module_free(linear);
+        br_scope_end(scope);
+    }
+}
+
 /* Returns weight / (u . weight v). */
 static br_tensor *over_sigma(br_tensor *weight, br_tensor *u, br_tensor *v)
 {

@@ -400,6 +400,35 @@ Test(own_kinds, a_failed_step_changes_nothing)
     br_module_free(b);
 }
 
+/* Sets a state to a value with another shape. */
+static int misfit;
+static bool misfit_later_step(br_optim_work *work)
+{
+    work->new_state[misfit] = br_zeros(BR_SHAPE(1), br_dtype_of(work->param));
+    return true;
+}
+
+Test(own_kinds, messages_name_the_state)
+{
+    static const br_optim_kind kind = { .name = "odd",
+                                        .defaults = &lion_defaults,
+                                        .states = { { "first" }, { "second" }, { "third" } },
+                                        .step = misfit_later_step };
+    br_sequential *a = model_new(), *b = model_new();
+    br_optim *optim = br_optim_for(&kind, br_base(a), NULL);
+    set_gradients(a, 0);
+    for (misfit = 0; misfit < 3; misfit++) {
+        char expected[100];
+        snprintf(expected, sizeof expected, "the new %s of 0.weight is [1] f64, must be",
+                 kind.states[misfit].name);
+        check_fails(br_optim_step(optim), expected);
+        check_same(a, b, 0);
+    }
+    br_optim_free(optim);
+    br_module_free(a);
+    br_module_free(b);
+}
+
 Test(own_kinds, new_values_may_be_existing_tensors)
 {
     const br_optim_kind kind = { .name = "odd",

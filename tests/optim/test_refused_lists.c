@@ -236,3 +236,65 @@ Test(refused_lists, nothing_changes)
 {
     check_subjects(subjects, sizeof subjects / sizeof *subjects);
 }
+
+/* ---- Wrong counts ---------------------------------------------------------------------------- */
+
+/* Each function makes a call with n items. */
+static bool cat_n(world *w, int n)
+{
+    return br_cat(n, w->items, 0) != NULL;
+}
+
+static bool stack_n(world *w, int n)
+{
+    return br_stack(n, w->items, 0) != NULL;
+}
+
+static bool index_n(world *w, int n)
+{
+    return br_index(w->items[0], n, w->items) != NULL;
+}
+
+static bool index_put_n(world *w, int n)
+{
+    return br_index_put(w->items[0], n, w->items, w->items[1], false) != NULL;
+}
+
+static bool getitem_n(world *w, int n)
+{
+    return br_getitem(w->items[0], "?", n, w->items) != NULL;
+}
+
+static bool backward_all_n(world *w, int n)
+{
+    return br_backward_all(n, w->items, NULL, NULL);
+}
+
+static bool dataset_n(world *w, int n)
+{
+    return br_tensor_dataset_new(n, w->items) != NULL;
+}
+
+static bool total_norm_n(world *w, int n)
+{
+    return br_get_total_norm(n, w->items, 2, false) >= 0;
+}
+
+/* A message about a negative count shows the count. */
+Test(refused_lists, negative_counts)
+{
+    static bool (*const calls[])(world * w, int n) = { cat_n,       stack_n,     index_n,
+                                                       index_put_n, getitem_n,   backward_all_n,
+                                                       dataset_n,   total_norm_n };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        world w = make_world();
+        for (int k = 0; k < ITEMS; k++)
+            w.items[k] = br_ones(BR_SHAPE(2, 2), BR_F32);
+        for (int n = -2; n < 0; n++) {
+            char expected[8];
+            snprintf(expected, sizeof expected, "%d", n);
+            check_fails(calls[i](&w, n), expected);
+        }
+        free_world(&w);
+    }
+}

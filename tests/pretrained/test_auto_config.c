@@ -159,6 +159,29 @@ Test(auto_config, values_of_other_kinds)
     br_auto_config_free(config);
 }
 
+/* A message has the key as the file has it: by its own name, or by its synonym. */
+Test(auto_config, messages_have_the_name_in_the_file)
+{
+    static const char *const synonyms[][2] = { { "hidden_size", "n_embd" },
+                                               { "max_position_embeddings", "n_positions" },
+                                               { "num_attention_heads", "n_head" },
+                                               { "num_hidden_layers", "n_layer" } };
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
+        const char *key = synonyms[i][0], *own = synonyms[i][1];
+        for (int by_own = 0; by_own < 2; by_own++) {
+            char text[100], expected[100];
+            snprintf(text, sizeof text, "{\"model_type\": \"gpt2\", \"%s\": 0}",
+                     by_own ? own : key);
+            snprintf(expected, sizeof expected, by_own ? ": %s (%s) is 0" : ": %s is 0", key, own);
+            br_auto_config *config = with(text);
+            check_fails(br_auto_config_size(config, key), expected);
+            snprintf(expected, sizeof expected, ": %s is 0", own);
+            check_fails(br_auto_config_size(config, own), expected);
+            br_auto_config_free(config);
+        }
+    }
+}
+
 Test(auto_config, choices)
 {
     br_auto_config *config = with("{\"hidden_act\": \"swish\", \"n\": 1}");

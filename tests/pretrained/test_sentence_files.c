@@ -374,6 +374,8 @@ Test(sentence_files, bad_files)
         { "config_sentence_transformers.json",
           "{\"default_prompt_name\": \"q\", \"prompts\": {\"q\": 1}}",
           "the prompt \"q\" is not a string" },
+        { "sentence_bert_config.json", "{\n\"a\": 1,,}",
+          "sentence_bert_config.json: line 2, column 8: string or '}' expected" },
     };
     static const char all[] =
         "[" TRANSFORMER "," POOLING "," MODULE("2_Normalize", "Normalize") "]";

@@ -121,6 +121,31 @@ Test(profile, attention_is_counted_by_pairs)
     }
 }
 
+/* Backward recomputes the scores, and computes only what the gradients need: a product with the
+ * values for the gradient of the scores, and a product for each of query, key and value. */
+Test(profile, gradients_of_attention_are_counted_as_needed)
+{
+    enum { B = 2, Q = 5, K = 3, W = 4, V = 6, PAIRS = B * Q * K };
+    for (int set = 1; set < 16; set++) {
+        br_scope *scope = br_scope_begin();
+        const bool query = set & 1, key = set & 2, value = set & 4, mask = set & 8;
+        br_tensor *q = br_set_requires_grad(br_ones(BR_SHAPE(B, Q, W), BR_F32), query);
+        br_tensor *k = br_set_requires_grad(br_ones(BR_SHAPE(B, K, W), BR_F32), key);
+        br_tensor *v = br_set_requires_grad(br_ones(BR_SHAPE(B, K, V), BR_F32), value);
+        br_tensor *m = br_set_requires_grad(br_zeros(BR_SHAPE(Q, K), BR_F32), mask);
+        br_profile *p = br_profile_begin();
+        br_backward(br_sum(br_scaled_dot_product_attention(q, k, v, m, NULL)));
+        cr_assert(br_profile_end(p));
+        const br_profile_event *e =
+            find(p, "scaled_dot_product_attention", BR_PROFILE_BACKWARD, "", 0);
+        const int by_width = 1 + query + key, by_values = (query || key || mask) + value;
+        cr_assert_eq(e->flops, 2 * PAIRS * (W * by_width + V * by_values), "set %d: %g", set,
+                     e->flops);
+        br_profile_free(p);
+        br_scope_end(scope);
+    }
+}
+
 /* Each operation of the table is one top-level event, with the shape of its result. */
 Test(profile, every_operation_is_an_event)
 {

@@ -179,3 +179,76 @@ Test(each_setting, presets_differ)
         free(small);
     }
 }
+
+/* ---- Ranges ---------------------------------------------------------------------------------- */
+
+/* The values that a numeric setting may have. `recipe`: NULL for all. Other settings are sizes from
+ * 1 to 2^20. */
+static const struct {
+    const char *recipe, *key, *range;
+} ranges[] = {
+    { NULL, "steps", "an integer in 0 .. 1000000000" },
+    { NULL, "seed", "an integer in 0 .. 9.00719925474099e+15" },
+    { NULL, "lr", "a number in 1e-12 .. 1000000" },
+    { NULL, "warmup", "an integer in 0 .. 1000000000" },
+    { NULL, "decay_steps", "an integer in 0 .. 1000000000" },
+    { NULL, "plateau_factor", "a number in 1e-12 .. 0.999" },
+    { NULL, "plateau_patience", "an integer in 0 .. 1000000000" },
+    { NULL, "zero_stage", "an integer in 0 .. 2" },
+    { NULL, "clip", "a number in 0 .. 1000000" },
+    { NULL, "workers", "an integer in 0 .. 256" },
+    { NULL, "eval_every", "an integer in 1 .. 1000000000" },
+    { NULL, "patience", "an integer in 0 .. 1000000000" },
+    { NULL, "checkpoint_every", "an integer in 1 .. 1000000000" },
+    { NULL, "layers", "an integer in 1 .. 1024" },
+    { NULL, "length", "an integer in 2 .. 16384" },
+    { NULL, "dropout", "a number in 0 .. 1" },
+    { NULL, "n_segments", "an integer in 2 .. 1048576" },
+    { NULL, "batch_size", "an integer in 2 .. 1048576" },
+    { NULL, "vocab", "an integer in 2 .. 1048576" },
+    { NULL, "samples", "an integer in 1 .. 1073741824" },
+    { NULL, "forms", "an integer in 1 .. 32" },
+    { NULL, "min_count", "an integer in 1 .. 1073741824" },
+    { "vanilla", "held_out", "an integer in 1 .. 36524" },
+    { "classifier", "held_out", "a number in 0 .. 1" },
+    { NULL, NULL, "an integer in 1 .. 1048576" },
+};
+
+static const char *range_of(const char *recipe, const char *key)
+{
+    size_t i = 0;
+    while (ranges[i].key && (strcmp(ranges[i].key, key) != 0 ||
+                             (ranges[i].recipe && strcmp(ranges[i].recipe, recipe) != 0)))
+        i++;
+    return ranges[i].range;
+}
+
+/* Checks that a value is refused, and that the message has the setting and its range. */
+static void check_range(const recipe_run *recipe, const char *key, const char *value)
+{
+    char options[128], expected[256];
+    snprintf(options, sizeof options, "--set %s=%s", key, value);
+    snprintf(expected, sizeof expected, "brasa train: %s is '%s', must be %s\n", key, value,
+             range_of(recipe->name, key));
+    char *results = results_of(recipe, options);
+    cr_expect_str_eq(results, expected, "%s", recipe->name);
+    free(results);
+}
+
+Test(each_setting, has_a_range)
+{
+    write_texts();
+    for (int i = 0; i < N_RECIPES; i++) {
+        char *settings = settings_of(recipes[i].name, "small");
+        for (const char *line = settings; line && *line; line = strchr(line, '\n')) {
+            char key[64], value[64];
+            line += *line == '\n';
+            if (strncmp(line, "  ", 2) != 0 || line[2] == ' ' ||
+                sscanf(line, " %63s %63s", key, value) != 2 || !isdigit((unsigned char)*value))
+                continue;
+            check_range(&recipes[i], key, "-7");
+            check_range(&recipes[i], key, "1e30");
+        }
+        free(settings);
+    }
+}

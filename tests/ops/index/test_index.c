@@ -215,6 +215,40 @@ Test(index, gradients_do_not_depend_on_threads)
     }
 }
 
+/* A source may be larger than the index in any dimension. The elements beyond the index have no
+ * effect, and a gradient of 0. */
+Test(index, sources_that_are_larger_than_the_index)
+{
+    enum { NDIM = 3, SETS = 1 << NDIM };
+    for (int set = 0; set < SETS; set++) {
+        br_scope *scope = br_scope_begin();
+        int64_t sizes[NDIM], pad[2 * NDIM] = { 0 };
+        for (int d = 0; d < NDIM; d++) {
+            const int64_t more = set >> d & 1;
+            sizes[d] = 2 + more;
+            pad[2 * (NDIM - 1 - d) + 1] = more;
+        }
+        br_tensor *index = br_zeros(BR_SHAPE(2, 2, 2), BR_I64);
+        br_tensor *inside =
+            br_pad(br_ones(BR_SHAPE(2, 2, 2), BR_F64), 2 * NDIM, pad, BR_PAD_CONSTANT, 0);
+        br_tensor *x = br_zeros(BR_SHAPE(3, 3, 3), BR_F64), *by_add, *by_copy;
+        br_tensor *source = br_set_requires_grad(br_ones(NDIM, sizes, BR_F64), true);
+        br_tensor *added = br_sum(br_scatter_add(x, 0, index, source));
+        br_tensor *copied = br_sum(br_scatter(x, 0, index, source));
+        cr_assert(br_grad(1, &added, 1, &source, &by_add, NULL), "set %d: %s", set,
+                  br_error_message());
+        cr_assert(br_grad(1, &copied, 1, &source, &by_copy, NULL), "set %d: %s", set,
+                  br_error_message());
+        cr_assert(br_item(added) == 8 && br_item(copied) == 4, "set %d", set);
+        cr_assert(br_equal(by_add, inside), "set %d", set);
+        /* Of the elements of the same place, only the last one is copied. */
+        br_tensor *last = br_clone(inside);
+        br_fill_(br_select(last, 0, 0), 0);
+        cr_assert(br_equal(by_copy, last), "set %d", set);
+        br_scope_end(scope);
+    }
+}
+
 /* Compares the gradient with sequential sums in f64. */
 Test(index, gradients_of_repeated_indices_are_summed)
 {
