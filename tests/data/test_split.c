@@ -143,6 +143,8 @@ Test(token_file, refuses)
                 "token 0 is 65536, which does not fit into 2 bytes");
     check_fails(br_token_file_save(files_path("wide"), 1, (int64_t[]){ -1 }, 8), "token 0 is -1");
     check_fails(br_token_file_save(files_path("wide"), 1, NULL, 8), "tokens is NULL");
+    cr_assert(br_token_file_save(files_path("tokens"), 0, NULL, 8), "%s", br_error_message());
+    check_fails(open_with(1, 0, 8), "has 0 tokens, must have more than the 1 tokens of an item");
     check_fails(br_token_file_save(files_path("wide"), -1, NULL, 8),
                 "n is -1, must not be negative");
     cr_assert_eq(files_count(), 1, "a rejected file was left");

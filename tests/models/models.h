@@ -30,6 +30,18 @@ static inline void check_gradients(br_function f, void *module, int n_extra,
     cr_assert(br_gradcheck(f, module, n, leaves, TIGHTLY), "%s", br_error_message());
 }
 
+/* Checks the probabilities of all dropouts in the module and below. Returns their number. */
+static inline int check_dropouts(br_module *module, double p)
+{
+    int found = 0;
+    for (int64_t i = 0; i < br_module_num_children(module); i++)
+        found += check_dropouts(br_module_child_at(module, i), p);
+    if (strcmp(br_module_class(module), "Dropout") != 0)
+        return found;
+    cr_assert_eq(((br_dropout *)module)->p, p);
+    return found + 1;
+}
+
 /* Checks that tests/golden/PATTERN matches `count` files, and that all of them agree. */
 static inline void check_golden(const char *pattern, size_t count)
 {

@@ -484,3 +484,23 @@ Test(anatomy, memory_runs_out_everywhere_in_simplified_attention)
 {
     fail_in_turn(attend_simply, "simplified attention");
 }
+
+/* With attention_dropout, each head has a dropout, and so has their result. */
+Test(anatomy, each_dropout_has_the_probability)
+{
+    int found[2];
+    for (int attention = 0; attention < 2; attention++) {
+        br_anatomy_config c = br_anatomy_notebook_config();
+        c.hidden_size = c.intermediate_size = 8;
+        c.num_hidden_layers = 1;
+        c.num_attention_heads = 2;
+        c.num_labels = 2;
+        c.hidden_dropout_prob = 0.3;
+        c.attention_dropout = attention;
+        br_anatomy_classifier *model = br_anatomy_classifier_new(&c);
+        check_ok();
+        found[attention] = check_dropouts(br_base(model), 0.3);
+        br_module_free(model);
+    }
+    cr_assert(found[0] > 0 && found[1] == found[0] + 2 + 1, "%d, %d", found[0], found[1]);
+}

@@ -354,3 +354,21 @@ Test(architecture, memory_runs_out_everywhere)
 {
     fail_in_turn(train_a_step, "a step");
 }
+
+Test(architecture, each_dropout_has_the_probability)
+{
+    br_architecture_config c = br_architecture_notebook_config();
+    c.hidden_size = c.intermediate_size = 8;
+    c.num_hidden_layers = 1;
+    c.num_attention_heads = 2;
+    c.num_labels = 2;
+    c.hidden_dropout_prob = 0.3;
+    c.embedding_dropout = true;
+    br_architecture_encoder_decoder *both = br_architecture_encoder_decoder_new(&c);
+    br_architecture_classifier *classifier = br_architecture_classifier_new(&c);
+    check_ok();
+    cr_assert_gt(check_dropouts(br_base(both), 0.3), 6);
+    cr_assert_gt(check_dropouts(br_base(classifier), 0.3), 3);
+    br_module_free(both);
+    br_module_free(classifier);
+}

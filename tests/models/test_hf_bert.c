@@ -216,18 +216,6 @@ Test(hf_bert, first_values)
     br_scope_end(scope);
 }
 
-/* Checks the probabilities of all dropouts in the module and below. Returns their number. */
-static int check_dropouts(br_module *module, double p)
-{
-    int found = 0;
-    for (int64_t i = 0; i < br_module_num_children(module); i++)
-        found += check_dropouts(br_module_child_at(module, i), p);
-    if (strcmp(br_module_class(module), "Dropout") != 0)
-        return found;
-    cr_assert_eq(((br_dropout *)module)->p, p);
-    return found + 1;
-}
-
 Test(hf_bert, each_dropout_has_its_own_probability)
 {
     br_hf_bert_config c = tiny();

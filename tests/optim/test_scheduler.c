@@ -381,6 +381,9 @@ Test(scheduler, special_arguments)
     check_rates(o, br_multi_step_lr(o, 3, (int64_t[]){ 5, 2, 2 }, 0.1), 7,
                 (double[]){ 1, 1, 0.01, 0.01, 0.01, 0.001, 0.001 });
     br_optim_set_lr(o, 0, 1);
+    check_rates(o, br_multi_step_lr(o, 2, (int64_t[]){ 2, 0 }, 0.1), 4,
+                (double[]){ 0.1, 0.1, 0.01, 0.01 });
+    br_optim_set_lr(o, 0, 1);
     check_rates(o, br_linear_lr(o, 0.5, 1, 0), 4, (double[]){ 0.5, 0.5, 0.5, 0.5 });
     br_optim_set_lr(o, 0, 1);
     br_scheduler *s = br_one_cycle_lr(

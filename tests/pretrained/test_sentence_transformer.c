@@ -1,5 +1,6 @@
 /* tests/pretrained/test_sentence_transformer.c - sentence embeddings: br_sentence_transformer and
  * its options. test_sentence_files.c compares values with sentence-transformers. */
+#include "pretrained/pooling.h"
 #include "tensor/tensor_internal.h"
 #include "tests/backends/guarded.h"
 #include "tests/pretrained/sentence_model.h"
@@ -381,4 +382,16 @@ Test(sentence_transformer, failed_allocations)
     make_sentence_model(MODULES, "{\"include_prompt\": false}");
     write_prompts();
     fail_in_turn(load_and_encode, "load_and_encode");
+}
+
+/* The states of padding are not the largest ones, even if all others are negative. */
+Test(sentence_transformer, maxima_of_negative_states)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *states = br_from_f32(BR_SHAPE(1, 3, 2), (float[]){ -3, -1, -2, -5, 7, 8 });
+    br_tensor *mask = br_from_i64(BR_SHAPE(1, 3), (int64_t[]){ 1, 1, 0 });
+    br_tensor *pooled = br__pool(BR_POOLING_MAX, states, br_to(mask, BR_F32));
+    cr_assert(br_equal(pooled, br_from_f32(BR_SHAPE(1, 2), (float[]){ -2, -1 })), "%s",
+              br_error_message());
+    br_scope_end(scope);
 }
