@@ -175,6 +175,21 @@ double br_clip_grad_norm_(const br_named_list *parameters, double max_norm, doub
     return br_failed() ? -1 : norm;
 }
 
+bool br__scale_gradients(const char *op, const br_named_list *parameters, double factor,
+                         bool *finite)
+{
+    clipping c = { .op = op };
+    br_scope *scope = br_scope_begin();
+    if (scope && set_up(&c, parameters)) {
+        *finite = isfinite(norm_in_units(&c, (double)INFINITY, 1));
+        if (!br_failed())
+            change_all(&c, BR_POINTWISE(mul), &factor, NULL);
+    }
+    tear_down(&c);
+    br_scope_end(scope);
+    return !br_failed();
+}
+
 bool br_clip_grad_value_(const br_named_list *parameters, double clip_value)
 {
     clipping c = { .op = "clip_grad_value_" };

@@ -97,6 +97,13 @@ br_group *br__read_group_options(const br_optim *optim, const br_named_list *sta
 void br__swap_group_options(br_optim *optim, br_group *groups);
 void br__free_groups(br_group *groups, int64_t n);
 
+/* ---- Gradients (optim/clip.c) ---------------------------------------------------------------- */
+
+/* Multiplies the gradients of the parameters by `factor`. *finite tells whether all elements were
+ * finite before. Returns false and an error on failure. */
+bool br__scale_gradients(const char *op, const br_named_list *parameters, double factor,
+                         bool *finite);
+
 /* ---- Schedulers ------------------------------------------------------------------------------ */
 
 /* Load a scheduler in two steps. br__scheduler_match() returns the state's tensors in the order

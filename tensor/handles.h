@@ -22,6 +22,7 @@
     X(struct br_optim, optim, "an optimizer")                                \
     X(struct br_scheduler, scheduler, "a scheduler")                         \
     X(struct br_averaged_model, averaged, "an averaged model")               \
+    X(struct br_grad_scaler, grad_scaler, "a gradient scaler")               \
     X(struct br_recorder, recorder, "a recorder")                            \
     X(struct br_profile, profile, "a profile")                               \
     X(struct br_dataset, dataset, "a dataset")                               \

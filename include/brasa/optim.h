@@ -427,6 +427,53 @@ BR_API br_named_list *br_averaged_model_state_dict(const br_averaged_model *aver
 BR_API bool br_averaged_model_load_state_dict(br_averaged_model *averaged,
                                               const br_named_list *state);
 
+/* ---- Scaling of losses (optim/grad_scaler.c) ------------------------------------------------- */
+
+/* A scaler for regions of mixed precision in f16, like torch.amp.GradScaler: gradients that f16
+ * would round to 0 are kept, because the loss is multiplied by a scale before br_backward():
+ *
+ *     br_backward(br_grad_scaler_scale(scaler, loss));
+ *     br_grad_scaler_step(scaler, optim, NULL);
+ *     br_grad_scaler_update(scaler);
+ *
+ * A step whose gradients have an infinity or a NaN is skipped, and the scale becomes smaller. bf16
+ * has the exponents of f32 and needs no scaler. */
+typedef struct br_grad_scaler br_grad_scaler;
+typedef struct br_grad_scaler_options {
+    size_t struct_size;
+    double init_scale;
+    double growth_factor;    /* of the scale after growth_interval steps without an infinity */
+    double backoff_factor;   /* of the scale after a step with an infinity or a NaN */
+    int64_t growth_interval; /* in steps */
+    bool enabled; /* false: losses and gradients are not scaled, and no step is skipped */
+} br_grad_scaler_options;
+#define br_grad_scaler_default_fields                                                       \
+    .struct_size = sizeof(br_grad_scaler_options), .init_scale = 65536, .growth_factor = 2, \
+    .backoff_factor = 0.5, .growth_interval = 2000, .enabled = true
+BR_API br_grad_scaler_options br_grad_scaler_defaults(void);
+BR_API br_grad_scaler *br_grad_scaler_new(const br_grad_scaler_options *options);
+BR_API void br_grad_scaler_free(br_grad_scaler *scaler);
+/* Returns the loss times the scale, in the dtype of the loss. Records the product. */
+BR_API br_tensor *br_grad_scaler_scale(br_grad_scaler *scaler, br_tensor *loss);
+/* Divides the gradients of the optimizer's parameters by the scale, so that they can be clipped
+ * before the step. At most once in a step. Gradients of f16 are refused, as in PyTorch: the
+ * parameters must be of f32. */
+BR_API bool br_grad_scaler_unscale_(br_grad_scaler *scaler, br_optim *optim);
+/* Divides the gradients, unless that is done, and calls br_optim_step(), unless a gradient has an
+ * infinity or a NaN. *skipped, which may be NULL, tells which. */
+BR_API bool br_grad_scaler_step(br_grad_scaler *scaler, br_optim *optim, bool *skipped);
+/* Computes the scale of the next step. Call it once in a step, after the steps of all
+ * optimizers. */
+BR_API bool br_grad_scaler_update(br_grad_scaler *scaler);
+/* Return and set the scale, which is 1 in a scaler that is not enabled. */
+BR_API double br_grad_scaler_get_scale(const br_grad_scaler *scaler);
+BR_API bool br_grad_scaler_set_scale(br_grad_scaler *scaler, double scale);
+/* Return and load PyTorch's state: "scale", "growth_factor", "backoff_factor", "growth_interval"
+ * and "_growth_tracker", the number of steps since the scale has changed. The list of a scaler that
+ * is not enabled is empty. A list that does not match is an error and changes nothing. */
+BR_API br_named_list *br_grad_scaler_state_dict(const br_grad_scaler *scaler);
+BR_API bool br_grad_scaler_load_state_dict(br_grad_scaler *scaler, const br_named_list *state);
+
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
 /* Returns the norm of n tensors' norms, like torch.nn.utils.get_total_norm. norm_type is the order
