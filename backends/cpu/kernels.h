@@ -54,6 +54,11 @@ typedef struct br_kernels {
     void (*depthwise_weight)(const br_depthwise *w, const void *plane, const void *result,
                              void *sums, void *kernel);
 
+    /* In the table for f32, for the dtypes bf16 and f16: convert n contiguous numbers to f32, and
+     * back. */
+    void (*widen[BR_DTYPES])(int64_t n, void *to, const void *from);
+    void (*narrow[BR_DTYPES])(int64_t n, void *to, const void *from);
+
     void (*softmax)(const br_softmax_work *work);
     void (*softmax_grad)(const br_softmax_work *work);
     void (*layer_norm)(const br_layer_norm_work *work);

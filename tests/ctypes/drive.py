@@ -31,6 +31,7 @@ MACROS = {
     "br_parametrize": "br_register_parametrization", "br_freeze": "br_module_requires_grad",
     "br_enter_with": "br_module_enter_from",
     "BR_OPTIONS_OF": "br_options_of", "BR_DEFINE_DEFAULTS": None,  # the latter defines a function in C
+    "BR_DTYPE_AUTO": PAIR,  # a number that is no dtype
     "BR_OPTIM_OPTION": PAIR,  # a name, an enum, an offset and a size
 }
 VARIADIC = {"br_raise": "br_raise_text", "br_fail": "br_raise_text", "br_format": "br_strdup"}

@@ -30,6 +30,7 @@ enum {
     BLIS_PIECES = 8,
     TEAMS_PER_THREAD = 8,
     SUM_COLUMNS = 1024, /* columns of C whose sums are kept in f32, for a block of A */
+    FEW_SUMS = 1 << 16, /* of a block with few rows: all sums, of more columns */
     DOT_SUMS = 4096,    /* rows or columns, whichever are more, for dot products */
 };
 
@@ -453,7 +454,8 @@ static void cut_sums(job *j)
     const int64_t columns = ratio(ratio(g->n, width), j->column_parts) * width; /* of a piece */
     const int64_t rows = dots ? round_up(DOT_SUMS, j->kernels->dot_rows) : j->block_rows;
     j->sum_rows = br__min(dots && g->m <= g->n ? g->m : rows, g->m);
-    j->sum_columns = br__min(dots ? DOT_SUMS : SUM_COLUMNS, br__min(columns, g->n));
+    const int64_t most = dots ? DOT_SUMS : br__max(SUM_COLUMNS, FEW_SUMS / j->sum_rows);
+    j->sum_columns = br__min(balanced_step(columns, most, width), g->n);
 }
 
 static bool run(job *j)

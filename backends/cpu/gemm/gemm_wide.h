@@ -85,7 +85,9 @@ ALWAYS_INLINE void add_b_rows_to_all(int steps, const br_gemm_block *g, const re
 static int64_t gemm_rows(const br_gemm_block *g)
 {
     vec sums[ROW_COLUMNS / VECTOR];
-    const int64_t columns = g->n / VECTOR * VECTOR, run = ROW_COLUMNS / VECTOR / g->m;
+    const int64_t columns = g->n / VECTOR * VECTOR, longest = ROW_COLUMNS / VECTOR / g->m;
+    const int64_t runs = (columns / VECTOR + longest - 1) / longest;
+    const int64_t run = runs > 0 ? (columns / VECTOR + runs - 1) / runs : 1;
     for (int64_t from = 0; from < columns; from += run * VECTOR) {
         const int64_t left = (columns - from) / VECTOR, vectors = left < run ? left : run;
         const real *a = g->a;

@@ -34,6 +34,9 @@ typedef float real;
 #include "backends/cpu/optim/optim.h"
 #include "backends/cpu/pointwise/dropout.h"
 #include "backends/cpu/pointwise/exp_log.h"
+#ifndef BR_KERNEL_F64
+#    include "backends/cpu/pointwise/halves.h"
+#endif
 #include "backends/cpu/pointwise/pointwise.h"
 #include "backends/cpu/recurrent/recurrent.h"
 #include "backends/cpu/reduce/reduce.h"
@@ -71,6 +74,10 @@ const br_kernels BR_KERNEL_TABLE = {
     .reduce[BR_FOLD(argmin)] = argmin_fold,
     .reduce[BR_FOLD(prod)] = prod_fold,
     .store_results = store_results,
+#ifndef BR_KERNEL_F64
+    .widen = { [BR_BF16] = widen_bf16, [BR_F16] = widen_f16 },
+    .narrow = { [BR_BF16] = narrow_bf16, [BR_F16] = narrow_f16 },
+#endif
     .softmax = softmax_kernel,
     .softmax_grad = softmax_grad_kernel,
     BR_WHOLE_KERNELS(LOOP_ENTRY, LOOP_ENTRY)

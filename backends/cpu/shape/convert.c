@@ -1,5 +1,6 @@
 /* backends/cpu/shape/convert.c - loops that convert elements from one dtype to another. Common
  * conversions are direct and vectorized; all others go through i64 or doubles. */
+#include "backends/cpu/kernels.h"
 #include "backends/cpu/shape/copy.h"
 #include "tensor/half.h"
 #include "tensor/min_max.h"
@@ -51,10 +52,20 @@ CONVERT_VECTORS(f32_to_f64, float, double, (double))
 CONVERT_VECTORS(f64_to_f32, double, float, (float))
 CONVERT_VECTORS(f32_to_bool, float, bool, (bool))
 CONVERT_VECTORS(bool_to_f32, uint8_t, float, (float))
-CONVERT_VECTORS(bf16_to_f32, uint16_t, float, br__from_bf16)
-CONVERT_VECTORS(f32_to_bf16, float, uint16_t, br__bf16)
-CONVERT_VECTORS(f16_to_f32, uint16_t, float, br__from_f16)
-CONVERT_VECTORS(f32_to_f16, float, uint16_t, br__f16)
+
+/* Converts contiguous elements by a kernel of the processor's instruction set. */
+#define CONVERT_HALVES(name, from, to, kernel)                                           \
+    static void name(int64_t n, char *const *data, const int64_t *s, const void *params) \
+    {                                                                                    \
+        if (s[0] == sizeof(to) && s[1] == sizeof(from))                                  \
+            br__kernels_of(BR_F32)->kernel(n, data[0], data[1]);                         \
+        else                                                                             \
+            name##_apart(n, data, s, params);                                            \
+    }
+CONVERT_HALVES(bf16_to_f32, uint16_t, float, widen[BR_BF16])
+CONVERT_HALVES(f32_to_bf16, float, uint16_t, narrow[BR_BF16])
+CONVERT_HALVES(f16_to_f32, uint16_t, float, widen[BR_F16])
+CONVERT_HALVES(f32_to_f16, float, uint16_t, narrow[BR_F16])
 
 /* Performs all other conversions between integers and bool through i64, and those with a float
  * through doubles. */
