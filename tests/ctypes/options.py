@@ -71,6 +71,7 @@ MIRRORS = {
     "br_sgd": (["torch.optim.SGD"], {}),
     "br_rmsprop": (["torch.optim.RMSprop"], {}),
     "br_adagrad": (["torch.optim.Adagrad"], {}),
+    "br_grad_scaler": (["torch.amp.GradScaler"], {}),
     "br_muon": (["torch.optim.Muon"], {"adjust_lr": ("adjust_lr_fn", lambda f: 0),
                                        "ns_coefficients": ("ns_coefficients", list)}),
     "br_one_cycle": (["torch.optim.lr_scheduler.OneCycleLR"],
