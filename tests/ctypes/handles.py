@@ -140,6 +140,7 @@ HANDLES = {
     "br_optim": pair(optim, "br_optim_free"),
     "br_scheduler": pair(scheduler, "br_scheduler_free"),
     "br_averaged_model": pair(averaged_model, "br_averaged_model_free"),
+    "br_grad_scaler": pair(lambda br: br.br_grad_scaler_new(None), "br_grad_scaler_free"),
     "br_named_list": pair(lambda br: br.br_parameters(linear(br)), "br_named_list_free"),
     "br_vocab": pair(vocab, "br_vocab_free"),
     "br_cache": pair(lambda br: br.br_cache_new(), "br_cache_free"),

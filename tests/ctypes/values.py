@@ -65,6 +65,7 @@ STATES = {
     "br_optim": optim_state,
     "br_scheduler": scheduler_state,
     "br_averaged_model": lambda br, averaged: freed_list(br, br.br_averaged_model_state_dict(averaged)),
+    "br_grad_scaler": lambda br, scaler: freed_list(br, br.br_grad_scaler_state_dict(scaler)),
     "br_vocab": lambda br, vocab: [br.br_vocab_word(vocab, i) for i in range(br.br_vocab_size(vocab))],
     "br_dataset": lambda br, dataset: br.br_dataset_size(dataset),
     "br_loader": lambda br, loader: br.br_loader_size(loader),
