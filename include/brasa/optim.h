@@ -460,8 +460,8 @@ BR_API br_tensor *br_grad_scaler_scale(br_grad_scaler *scaler, br_tensor *loss);
  * parameters must be of f32. */
 BR_API bool br_grad_scaler_unscale_(br_grad_scaler *scaler, br_optim *optim);
 /* Divides the gradients, unless that is done, and calls br_optim_step(), unless a gradient has an
- * infinity or a NaN. *skipped, which may be NULL, tells which. If the step fails, the gradients stay
- * divided, and the next call only makes the step. */
+ * infinity or a NaN. *skipped, which may be NULL, tells which. If the step fails, the gradients
+ * stay divided, and the next call only makes the step. */
 BR_API bool br_grad_scaler_step(br_grad_scaler *scaler, br_optim *optim, bool *skipped);
 /* Computes the scale of the next step. Call it once in a step, after the steps of all
  * optimizers. */
