@@ -24,13 +24,16 @@ struct br_grad_scaler {
 
 /* ---- Lifetime -------------------------------------------------------------------------------- */
 
-static bool good_options(const br_grad_scaler_options *o)
+static bool good_scale(const char *op, const char *name, double scale)
 {
-    const char *op = "grad_scaler_new";
-    if (!(o->init_scale > 0 && isfinite((float)o->init_scale)))
-        br_fail(BR_ERROR_ARGUMENT, op, "init_scale is %g, must be positive and finite",
-                o->init_scale);
-    else if (!(o->growth_factor > 1))
+    return (scale > 0 && isfinite((float)scale)) ||
+           br_fail(BR_ERROR_ARGUMENT, op, "%s is %g, must be positive and finite", name, scale);
+}
+
+/* Checks the options but init_scale. */
+static bool good_options(const char *op, const br_grad_scaler_options *o)
+{
+    if (!(o->growth_factor > 1))
         br_fail(BR_ERROR_ARGUMENT, op, "growth_factor is %g, must be greater than 1",
                 o->growth_factor);
     else if (!(o->backoff_factor > 0 && o->backoff_factor < 1))
@@ -44,8 +47,10 @@ static bool good_options(const br_grad_scaler_options *o)
 
 br_grad_scaler *br_grad_scaler_new(const br_grad_scaler_options *options)
 {
-    const br_grad_scaler_options *o = BR_OPTIONS_OF("grad_scaler_new", br_grad_scaler, options);
-    br_grad_scaler *scaler = !br_failed() && good_options(o) ? BR_NEW(br_grad_scaler) : NULL;
+    const char *op = "grad_scaler_new";
+    const br_grad_scaler_options *o = BR_OPTIONS_OF(op, br_grad_scaler, options);
+    bool good = !br_failed() && good_scale(op, "init_scale", o->init_scale) && good_options(op, o);
+    br_grad_scaler *scaler = good ? BR_NEW(br_grad_scaler) : NULL;
     if (!scaler)
         return NULL;
     scaler->o = *o;
@@ -187,10 +192,8 @@ double br_grad_scaler_get_scale(const br_grad_scaler *scaler)
 bool br_grad_scaler_set_scale(br_grad_scaler *scaler, double scale)
 {
     const char *op = "grad_scaler_set_scale";
-    if (!br__required(op, "scaler", scaler))
+    if (!br__required(op, "scaler", scaler) || !good_scale(op, "scale", scale))
         return false;
-    if (!(scale > 0 && isfinite((float)scale)))
-        return br_fail(BR_ERROR_ARGUMENT, op, "scale is %g, must be positive and finite", scale);
     if (scaler->o.enabled)
         scaler->scale = (float)scale;
     return true;
@@ -261,11 +264,10 @@ bool br_grad_scaler_load_state_dict(br_grad_scaler *scaler, const br_named_list 
     if (!read_values(op, state, now))
         return false;
     br_grad_scaler_options o = scaler->o;
-    o.init_scale = now[SCALE];
     o.growth_factor = now[GROWTH_FACTOR];
     o.backoff_factor = now[BACKOFF_FACTOR];
     o.growth_interval = (int64_t)now[GROWTH_INTERVAL];
-    if (!good_options(&o))
+    if (!good_scale(op, "scale", now[SCALE]) || !good_options(op, &o))
         return false;
     if (now[GROWTH_TRACKER] < 0)
         return br_fail(BR_ERROR_ARGUMENT, op, "_growth_tracker is %g, must not be negative",

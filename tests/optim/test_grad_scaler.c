@@ -116,7 +116,7 @@ Test(grad_scaler, defaults_are_those_of_pytorch)
     br_grad_scaler_free(scaler);
 }
 
-/* One optimizer with an infinity skips its own step, not that of another, and the scale falls. */
+/* An infinity skips only the step of the optimizer that has it, but reduces the common scale. */
 Test(grad_scaler, two_optimizers)
 {
     model m = begin(true);
@@ -194,7 +194,7 @@ Test(grad_scaler, is_saved_and_loaded)
     memcpy(items, list->items, sizeof items);
     items[0].tensor = br_scalar(-1, BR_F64);
     check_fails(br_grad_scaler_load_state_dict(n.scaler, &(br_named_list){ 5, items }),
-                "is -1, must be positive and finite");
+                "grad_scaler_load_state_dict: scale is -1, must be positive and finite");
     items[0].tensor = br_scalar(1, BR_F32);
     check_fails(br_grad_scaler_load_state_dict(n.scaler, &(br_named_list){ 5, items }),
                 "scale is [] f32, must be one f64");
