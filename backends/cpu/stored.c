@@ -20,7 +20,9 @@
 typedef enum role { READ, WRITTEN, READ_AND_WRITTEN } role;
 
 typedef struct operand {
-    const br_tensor **place; /* where the entry finds the operand, which may be NULL */
+    /* Where the entry finds the operand, which may be NULL. NULL: the CPU's function widens the
+     * operand itself. */
+    const br_tensor **place;
     role role;
     const br_tensor *own; /* the operand, once *place is its copy */
 } operand;
@@ -52,7 +54,7 @@ static const br_tensor *copy_of(const br_tensor *t, int n, const operand *operan
 static bool widen_all(const char *entry, int n, operand *operands)
 {
     for (int i = 0; i < n; i++) {
-        const br_tensor *own = *operands[i].place;
+        const br_tensor *own = operands[i].place ? *operands[i].place : NULL;
         if (!own || !br__is_stored(own->dtype))
             continue;
         const br_tensor *wide = copy_of(own, i, operands);
@@ -100,11 +102,20 @@ static void narrow_results(int n, const operand *operands)
 /* The same for operands in a struct of a type, `given`, which is replaced by a copy, `w`. */
 #define WORK_ENTRY(name, type, parameters, first, call, ...) \
     ENTRY_WITH(type w = *given; given = &w, name, parameters, first, call, __VA_ARGS__)
-/* The same for rows that the CPU's function widens itself if `native`. */
-static const br_tensor *nothing;
-#define ROWS(role, native, x)                  \
-    {                                          \
-        (native) ? &nothing : &(x), role, NULL \
+/* The same for functions that widen rows themselves if `widens`: those operands are listed as
+ * IN_ROWS and OUT_ROWS. */
+#define ROWS_ENTRY(widens, name, parameters, first, call, ...) \
+    ENTRY_WITH(const bool native = widens, name, parameters, first, call, __VA_ARGS__)
+#define ROWS_WORK_ENTRY(widens, name, type, parameters, first, call, ...) \
+    ENTRY_WITH(const bool native = widens; type w = *given;               \
+               given = &w, name, parameters, first, call, __VA_ARGS__)
+#define IN_ROWS(x)                       \
+    {                                    \
+        native ? NULL : &(x), READ, NULL \
+    }
+#define OUT_ROWS(x)                         \
+    {                                       \
+        native ? NULL : &(x), WRITTEN, NULL \
     }
 #define DONE(call) (call, true) /* for functions that cannot fail */
 
@@ -113,24 +124,21 @@ ENTRY(dropout, (const br_tensor *y, const br_tensor *x, const br_tensor *bits, d
       DONE(br__cpu_dropout(y, x, bits, scale)), OUT(y), IN(x))
 ENTRY(scan, (const br_tensor *y, const br_tensor *x, const br_scan_work *work), x,
       DONE(br__cpu_scan(y, x, work)), OUT(y), IN(x))
-ENTRY(softmax, (const br_tensor *y, const br_tensor *x, int64_t dim, bool log_of), x,
-      DONE(br__cpu_softmax(y, x, dim, log_of)), ROWS(WRITTEN, br__cpu_softmax_widens(x, dim), y),
-      ROWS(READ, br__cpu_softmax_widens(x, dim), x))
-ENTRY(softmax_grad,
-      (const br_tensor *dx, const br_tensor *y, const br_tensor *dy, int64_t dim, bool log_of), y,
-      DONE(br__cpu_softmax_grad(dx, y, dy, dim, log_of)),
-      ROWS(WRITTEN, br__cpu_softmax_widens(y, dim), dx), ROWS(READ, br__cpu_softmax_widens(y, dim), y),
-      ROWS(READ, br__cpu_softmax_widens(y, dim), dy))
-WORK_ENTRY(layer_norm, br_layer_norm_tensors, (const br_layer_norm_tensors *given), given->x,
-           DONE(br__cpu_layer_norm(given)),
-           ROWS(READ, br__cpu_layer_norm_widens(given), w.x), IN(w.weight), IN(w.bias),
-           ROWS(WRITTEN, br__cpu_layer_norm_widens(given), w.y), OUT(w.mean), OUT(w.rstd))
-WORK_ENTRY(layer_norm_grad, br_layer_norm_tensors,
-           (const char *op, const br_layer_norm_tensors *given), given->x,
-           br__cpu_layer_norm_grad(op, given),
-           ROWS(READ, br__cpu_layer_norm_widens(given), w.x), IN(w.weight), IN(w.mean), IN(w.rstd),
-           ROWS(READ, br__cpu_layer_norm_widens(given), w.dy),
-           ROWS(WRITTEN, br__cpu_layer_norm_widens(given), w.dx), OUT(w.dweight), OUT(w.dbias))
+ROWS_ENTRY(br__cpu_softmax_widens(x, dim), softmax,
+           (const br_tensor *y, const br_tensor *x, int64_t dim, bool log_of), x,
+           DONE(br__cpu_softmax(y, x, dim, log_of)), OUT_ROWS(y), IN_ROWS(x))
+ROWS_ENTRY(br__cpu_softmax_widens(y, dim), softmax_grad,
+           (const br_tensor *dx, const br_tensor *y, const br_tensor *dy, int64_t dim, bool log_of),
+           y, DONE(br__cpu_softmax_grad(dx, y, dy, dim, log_of)), OUT_ROWS(dx), IN_ROWS(y),
+           IN_ROWS(dy))
+ROWS_WORK_ENTRY(br__cpu_layer_norm_widens(given), layer_norm, br_layer_norm_tensors,
+                (const br_layer_norm_tensors *given), given->x, DONE(br__cpu_layer_norm(given)),
+                IN_ROWS(w.x), IN(w.weight), IN(w.bias), OUT_ROWS(w.y), OUT(w.mean), OUT(w.rstd))
+ROWS_WORK_ENTRY(br__cpu_layer_norm_widens(given), layer_norm_grad, br_layer_norm_tensors,
+                (const char *op, const br_layer_norm_tensors *given), given->x,
+                br__cpu_layer_norm_grad(op, given),
+                IN_ROWS(w.x), IN(w.weight), IN(w.mean), IN(w.rstd), IN_ROWS(w.dy), OUT_ROWS(w.dx),
+                OUT(w.dweight), OUT(w.dbias))
 WORK_ENTRY(channel_norm, br_channel_norm_work, (const char *op, const br_channel_norm_work *given),
            given->x, br__cpu_channel_norm(op, given),
            IN(w.x), IN(w.weight), IN(w.bias), IN_OUT(w.running_mean), IN_OUT(w.running_var),
@@ -182,16 +190,14 @@ ENTRY(rotate,
       DONE(br__cpu_rotate(y, x, cos, sin, interleaved)), OUT(y), IN(x), IN(cos), IN(sin))
 WORK_ENTRY(integer_matmul, br_matmul_tensors, (const br_matmul_tensors *given), given->a,
            br__cpu_integer_matmul(given), IN(w.a), IN(w.b), IN(w.bias), IN_OUT(w.c))
-WORK_ENTRY(cross_entropy, br_cross_entropy_tensors,
-           (br_class_loss *loss, const br_cross_entropy_tensors *given), given->scores,
-           DONE(br__cpu_cross_entropy(loss, given)),
-           ROWS(READ, br__cpu_cross_entropy_widens(given), w.scores), IN(w.class_weight),
-           OUT(w.losses), OUT(w.reduced), OUT(w.sums))
-WORK_ENTRY(cross_entropy_grad, br_cross_entropy_tensors,
-           (const br_class_loss *loss, const br_cross_entropy_tensors *given), given->scores,
-           DONE(br__cpu_cross_entropy_grad(loss, given)),
-           ROWS(READ, br__cpu_cross_entropy_widens(given), w.scores), IN(w.class_weight),
-           IN(w.sums), IN(w.dy), ROWS(WRITTEN, br__cpu_cross_entropy_widens(given), w.dscores))
+ROWS_WORK_ENTRY(br__cpu_cross_entropy_widens(given), cross_entropy, br_cross_entropy_tensors,
+                (br_class_loss *loss, const br_cross_entropy_tensors *given), given->scores,
+                DONE(br__cpu_cross_entropy(loss, given)),
+                IN_ROWS(w.scores), IN(w.class_weight), OUT(w.losses), OUT(w.reduced), OUT(w.sums))
+ROWS_WORK_ENTRY(br__cpu_cross_entropy_widens(given), cross_entropy_grad, br_cross_entropy_tensors,
+                (const br_class_loss *loss, const br_cross_entropy_tensors *given), given->scores,
+                DONE(br__cpu_cross_entropy_grad(loss, given)),
+                IN_ROWS(w.scores), IN(w.class_weight), IN(w.sums), IN(w.dy), OUT_ROWS(w.dscores))
 WORK_ENTRY(linear_cross_entropy, br_linear_cross_entropy_tensors,
            (const char *op, br_class_loss *loss, const br_linear_cross_entropy_tensors *given),
            given->input, br__cpu_linear_cross_entropy(op, loss, given),

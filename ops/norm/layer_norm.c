@@ -1,6 +1,7 @@
 /* ops/norm/layer_norm.c - layer norm, and RMS norm, which is the same without a mean. The operation
  * saves x, weight, and for each row the mean and rstd = 1 / sqrt(variance + eps). */
 #include "ops/ops_internal.h"
+#include "ops/pointwise/promotion.h"
 #include "ops/pointwise/widen.h"
 #include "ops/scaling.h"
 #include "ops/shape/view_internal.h"
@@ -176,9 +177,9 @@ br_tensor *br_f_rms_norm(br_tensor *x, int ndims, const int64_t *sizes, br_tenso
 {
     BR_OP("rms_norm");
     /* PyTorch accepts a weight of any floating-point dtype here, but not in layer_norm. */
-    bool both = x && weight && x->mark == BR_MARK_LIVE && weight->mark == BR_MARK_LIVE;
-    if (both && br__is_floating(weight->dtype) && weight->dtype != x->dtype)
-        weight = br_to(weight, br__computed(x->dtype));
+    BR_IF_CONVERTED(br__mixed(x, weight) && br__is_floating(weight->dtype) &&
+                        weight->dtype != br__computed(x->dtype),
+                    br_f_rms_norm(x, ndims, sizes, br_to(weight, br__computed(x->dtype)), eps))
     if (!check("rms_norm", x, ndims, sizes, weight, NULL))
         return NULL;
     if (isnan(eps))

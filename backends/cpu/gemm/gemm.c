@@ -229,8 +229,8 @@ static void multiply_by_blis(const job *j, const piece *p)
     multiply_block(&adding, p, p->row, p->row_end, 0, 0);
 }
 
-/* Computes the part of a piece that `part` describes, except its C and bias: they are those of the
- * piece, in a storage dtype. */
+/* Computes the rows and columns of a piece that `part` has. The C and the bias of the piece are in
+ * a storage dtype; `part` gets an f32 copy of each. */
 static void multiply_rounded(const job *j, const piece *p, piece *part)
 {
     const br_dtype dtype = j->g->dtype;

@@ -19,6 +19,15 @@ static void widen_run(real *to, int64_t n, const stored_real *from, int64_t step
         to[i] = widened(from[i * step]);
 }
 
+/* Copies `run` numbers, k_step apart, of each of `count` rows or columns, `step` apart, to lines of
+ * RUN floats. */
+static void widen_lines(real *lines, int64_t count, int64_t run, const stored_real *from,
+                        int64_t step, int64_t k_step)
+{
+    for (int64_t w = 0; w < count; w++)
+        widen_run(lines + w * RUN, run, from + w * step, k_step);
+}
+
 /* to[p * width + w] = from[p * k_step + w] for w < count, p < k. */
 ALWAYS_INLINE void pack_widened_rows(real *to, int width, int64_t count, int64_t k,
                                      const stored_real *from, int64_t k_step)
@@ -47,8 +56,7 @@ static void gemm_pack_stored(void *to, int64_t m, int64_t k, const void *a, int6
         }
         for (int64_t p = 0; p < k; p += RUN) {
             const int64_t run = k - p < RUN ? k - p : RUN;
-            for (int64_t w = 0; w < count; w++)
-                widen_run(rows + w * RUN, run, from + w * a_row + p * a_col, a_col);
+            widen_lines(rows, count, run, from + p * a_col, a_row, a_col);
             pack(tile + p * TILE_ROWS, TILE_ROWS, count, run, rows, RUN, 1);
         }
     }
@@ -68,8 +76,7 @@ static void pack_panel_stored(real *to, int64_t count, int64_t k, const stored_r
     }
     for (int64_t p = 0; p < k; p += RUN) {
         const int64_t run = k - p < RUN ? k - p : RUN;
-        for (int64_t w = 0; w < count; w++)
-            widen_run(columns + w * RUN, run, b + w * b_col + p * b_row, b_row);
+        widen_lines(columns, count, run, b + p * b_row, b_col, b_row);
         pack_panel(to + p * TILE_COLUMNS, count, run, columns, 1, RUN);
     }
 }

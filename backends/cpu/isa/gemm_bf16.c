@@ -3,10 +3,10 @@
  *
  * f32 operands are rounded while they are packed (gemm_pack_bf16.h). The micro-kernel is that of
  * f32 (gemm_tile.h), in which each lane holds a pair of bf16 numbers: VDPBF16PS adds the products
- * of two pairs to a sum in f32, first that of the numbers with odd k and then that of the numbers
- * with even k; each addition rounds. So a step along k does twice the work of one in f32, and a
- * k-block of the same bytes has twice the length. VDPBF16PS and the rounding: Intel 64 and IA-32
- * Architectures Software Developer's Manual, volume 2. */
+ * of two pairs to a sum in f32: first the product of the numbers with odd k, then the product of
+ * the numbers with even k. Each addition rounds. So a step along k does twice the work of one in
+ * f32, and a k-block of the same bytes has twice the length. VDPBF16PS and the rounding: Intel 64
+ * and IA-32 Architectures Software Developer's Manual, volume 2. */
 typedef float real; /* or a pair of bf16 numbers */
 #define BR_KERNEL_BF16
 

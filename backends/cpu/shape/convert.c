@@ -54,7 +54,7 @@ CONVERT_VECTORS(f32_to_bool, float, bool, (bool))
 CONVERT_VECTORS(bool_to_f32, uint8_t, float, (float))
 
 /* Converts contiguous elements by a kernel of the processor's instruction set. */
-#define CONVERT_HALVES(name, from, to, kernel)                                           \
+#define CONVERT_BY_KERNEL(name, from, to, kernel)                                        \
     static void name(int64_t n, char *const *data, const int64_t *s, const void *params) \
     {                                                                                    \
         if (s[0] == sizeof(to) && s[1] == sizeof(from))                                  \
@@ -62,10 +62,10 @@ CONVERT_VECTORS(bool_to_f32, uint8_t, float, (float))
         else                                                                             \
             name##_apart(n, data, s, params);                                            \
     }
-CONVERT_HALVES(bf16_to_f32, uint16_t, float, widen[BR_BF16])
-CONVERT_HALVES(f32_to_bf16, float, uint16_t, narrow[BR_BF16])
-CONVERT_HALVES(f16_to_f32, uint16_t, float, widen[BR_F16])
-CONVERT_HALVES(f32_to_f16, float, uint16_t, narrow[BR_F16])
+CONVERT_BY_KERNEL(bf16_to_f32, uint16_t, float, widen[BR_BF16])
+CONVERT_BY_KERNEL(f32_to_bf16, float, uint16_t, narrow[BR_BF16])
+CONVERT_BY_KERNEL(f16_to_f32, uint16_t, float, widen[BR_F16])
+CONVERT_BY_KERNEL(f32_to_f16, float, uint16_t, narrow[BR_F16])
 
 /* Performs all other conversions between integers and bool through i64, and those with a float
  * through doubles. */
