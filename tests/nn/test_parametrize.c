@@ -290,7 +290,7 @@ static void *failing_new(void)
     return module;
 }
 
-/* If one of several parameters cannot be computed, a forward leaves no values of the others. */
+/* If a parameter cannot be computed, a forward leaves no value of any parameter. */
 Test(parametrize, a_failed_forward_leaves_no_values)
 {
     for (int which = 0; which < 2; which++) {

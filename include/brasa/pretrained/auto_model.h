@@ -28,8 +28,9 @@ typedef struct br_auto_model_options {
     /* "BertModel", "BertForMaskedLM", ...; NULL: the first of the configuration's architectures, or
      * the base model if it has none. */
     const char *class_name;
-    /* The floating-point dtype of the model's weights and buffers, in which it computes. As in
-     * transformers, weights that f16 could not represent stay in f32: those of T5's `wo`. */
+    /* The floating-point dtype of the model's weights, in which it computes. As in transformers,
+     * the weights of T5's `wo` stay in f32 in a model of f16, which could not represent its
+     * results. */
     br_dtype dtype;
     bool copy;               /* read into memory instead of mapping; safe if the file may change */
     bool allow_missing_keys; /* allow any key to be missing, not only those of heads and the pooler

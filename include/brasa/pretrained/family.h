@@ -170,7 +170,7 @@ typedef struct br_model_family {
     /* Initializes a weight that is missing in the files. */
     bool (*init)(const br_auto_config *config, const char *name, br_tensor *weight);
     /* Parts of names of weights that stay in f32 in a model of f16, because f16 cannot represent
-     * their results, such as "wo"; the last is NULL. */
+     * the results of their layer, such as "wo"; the last is NULL. */
     const char *const *kept_in_f32;
     /* Weights are tied unless a file has different values for them, whatever tie_word_embeddings
      * says. A family whose config.json has no such key ties in the same way. */
