@@ -1,5 +1,5 @@
-/* models/attention.c - the attention of the pretrained models: with stored probabilities, or fused.
- */
+/* models/attention.c - the attention of the pretrained models, with stored probabilities or fused;
+ * masks, and buckets of relative positions. */
 #include "models/models_internal.h"
 
 #include <float.h>
@@ -67,4 +67,51 @@ br_tensor *zoo_visible_keys(const char *model, const char *name, br_tensor *mask
 br_tensor *zoo_visible_past(const br_tensor *like, int64_t past, int64_t n)
 {
     return br_tril(br_new_ones(like, BR_SHAPE(n, past + n), BR_BOOL), past);
+}
+
+/* ---- Buckets of relative positions ----------------------------------------------------------- */
+
+/* Returns the bucket of a distance. The first half of the n buckets cover one distance each, the
+ * others growing ranges. Computes in floats like transformers, because rounding decides at the
+ * boundaries. */
+static int64_t bucket(int64_t distance, int64_t n, int64_t max_distance)
+{
+    int64_t exact = n / 2;
+    if (distance < exact)
+        return distance;
+    float ratio = logf((float)distance / (float)exact) /
+                  (float)log((double)max_distance / (double)exact) * (float)(n - exact);
+    int64_t b = exact + (int64_t)ratio;
+    return b < n ? b : n - 1;
+}
+
+/* Returns the buckets of the distances 0 .. max_distance: i64 [max_distance + 1]. */
+static br_tensor *bucket_table(int64_t n, int64_t max_distance)
+{
+    int64_t *buckets = br_calloc((size_t)max_distance + 1, sizeof *buckets);
+    if (!buckets)
+        return NULL;
+    for (int64_t i = 0; i <= max_distance; i++)
+        buckets[i] = bucket(i, n, max_distance);
+    br_tensor *table = br_from_i64(BR_SHAPE(max_distance + 1), buckets);
+    br_free(buckets);
+    return table;
+}
+
+br_tensor *zoo_relative_buckets(const br_tensor *like, int64_t n_buckets, int64_t max_distance,
+                                bool both_directions, zoo_span span)
+{
+    int64_t each = both_directions ? n_buckets / 2 : n_buckets;
+    br_tensor *query =
+        br_new_arange(like, (double)span.past, (double)(span.past + span.n), 1, BR_I64);
+    br_tensor *key = br_new_arange(like, 0, (double)span.keys, 1, BR_I64);
+    br_tensor *offset = br_sub(br_unsqueeze(key, 0), br_unsqueeze(query, 1));
+    br_tensor *distance =
+        br_clamp(both_directions ? br_abs(offset) : br_neg(offset), 0, (double)max_distance);
+    br_tensor *table = br_to_device(bucket_table(each, max_distance), br_device_of(like));
+    br_tensor *flat = br_index_select(table, 0, br_reshape(distance, BR_SHAPE(-1)));
+    br_tensor *buckets = br_reshape(flat, BR_SHAPE(span.n, span.keys));
+    if (!both_directions)
+        return buckets;
+    return br_add(buckets, br_mul_scalar(br_to(br_gt_scalar(offset, 0), BR_I64), (double)each));
 }

@@ -1,167 +1,99 @@
-/* models/hf_bert.c - Hugging Face's BertModel. Its heads are in hf_bert_heads.c. */
+/* models/hf_bert.c - Hugging Face's BertModel and the base models of its relatives. The heads are
+ * in hf_bert_heads.c. */
 #include "models/hf_bert_internal.h"
 
-#include "models/models_internal.h"
-
 #include <inttypes.h>
-#include <string.h>
+#include <math.h>
 
 BR_DEFINE_DEFAULTS(br_hf_bert)
 
-/* ---- Configuration --------------------------------------------------------------------------- */
-
-br_hf_bert_config br_hf_bert_config_default(void)
-{
-    return (br_hf_bert_config){
-        .vocab_size = 30522,
-        .hidden_size = 768,
-        .num_hidden_layers = 12,
-        .num_attention_heads = 12,
-        .intermediate_size = 3072,
-        .max_position_embeddings = 512,
-        .type_vocab_size = 2,
-        .num_labels = 2,
-        .hidden_dropout_prob = 0.1,
-        .attention_probs_dropout_prob = 0.1,
-        .classifier_dropout = 0.1,
-        .layer_norm_eps = 1e-12,
-        .initializer_range = 0.02,
-        .hidden_act = "gelu",
-    };
-}
-
-static bool read_config(const br_auto_config *config, br_hf_bert_config *c)
-{
-    if (!br_auto_config_expect(config, "bert"))
-        return false;
-    *c = (br_hf_bert_config){
-        .vocab_size = br_auto_config_size(config, "vocab_size"),
-        .hidden_size = br_auto_config_size(config, "hidden_size"),
-        .num_hidden_layers = br_auto_config_size(config, "num_hidden_layers"),
-        .num_attention_heads = br_auto_config_size(config, "num_attention_heads"),
-        .intermediate_size = br_auto_config_size(config, "intermediate_size"),
-        .max_position_embeddings = br_auto_config_size(config, "max_position_embeddings"),
-        .type_vocab_size = br_auto_config_size(config, "type_vocab_size"),
-        .num_labels = br_auto_config_size(config, "num_labels"),
-        .pad_token_id = br_auto_config_padding(config),
-        .hidden_dropout_prob = br_auto_config_probability(config, "hidden_dropout_prob"),
-        .attention_probs_dropout_prob =
-            br_auto_config_probability(config, "attention_probs_dropout_prob"),
-        .layer_norm_eps = br_auto_config_number(config, "layer_norm_eps"),
-        .initializer_range = br_auto_config_number(config, "initializer_range"),
-        .untied = !br_auto_config_bool(config, "tie_word_embeddings"),
-    };
-    bool own = br_auto_config_has(config, "classifier_dropout");
-    c->classifier_dropout =
-        own ? br_auto_config_probability(config, "classifier_dropout") : c->hidden_dropout_prob;
-    c->hidden_act = br_auto_config_activation(config, "hidden_act", NULL);
-    return br_auto_config_multiple(config, "hidden_size", "num_attention_heads");
-}
-
-br_hf_bert_config br_hf_bert_config_from(const br_auto_config *config)
-{
-    br_hf_bert_config c;
-    return read_config(config, &c) ? c : (br_hf_bert_config){ 0 };
-}
-
-static bool good_sizes(const br_hf_bert_config *c)
-{
-    const struct {
-        const char *name;
-        int64_t size;
-    } sizes[] = {
-        { "vocab_size", c->vocab_size },
-        { "num_hidden_layers", c->num_hidden_layers },
-        { "intermediate_size", c->intermediate_size },
-        { "max_position_embeddings", c->max_position_embeddings },
-        { "type_vocab_size", c->type_vocab_size },
-        { "num_labels", c->num_labels },
-    };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (!zoo_good_size("hf_bert", sizes[i].name, sizes[i].size))
-            return false;
-    return zoo_good_multiple("hf_bert", "hidden_size", c->hidden_size, "num_attention_heads",
-                             c->num_attention_heads);
-}
-
-static bool good_config(const br_hf_bert_config *config)
-{
-    if (!zoo_good_config("hf_bert", config) || !good_sizes(config))
-        return false;
-    return br_require_activation("hf_bert", "hidden_act", config->hidden_act) &&
-           zoo_good_probability("hf_bert", "attention_probs_dropout_prob",
-                                config->attention_probs_dropout_prob) &&
-           zoo_good_positive("hf_bert", "layer_norm_eps", config->layer_norm_eps) &&
-           zoo_good_deviation("hf_bert", "initializer_range", config->initializer_range);
-}
-
-br_hf_bert_config zoo_hf_bert_checked(const br_hf_bert_config *config)
-{
-    return good_config(config) ? *config
-                               : (br_hf_bert_config){ .num_attention_heads = 1,
-                                                      .pad_token_id = -1,
-                                                      .hidden_act = "gelu" };
-}
-
-/* ---- Initial weights ------------------------------------------------------------------------- */
-
-bool zoo_hf_bert_init(const void *of, const char *key, br_tensor *weight)
-{
-    const br_hf_bert_config *config = of;
-    if (zoo_ends_with(key, "LayerNorm.weight"))
-        return br_init_ones_(weight);
-    if (br_ndim(weight) < 2)
-        return br_init_zeros_(weight);
-    if (!br_init_normal_(weight, 0, config->initializer_range))
-        return false;
-    if (!zoo_ends_with(key, "word_embeddings.weight") || config->pad_token_id < 0)
-        return true;
-    br_scope *scope = br_no_grad_begin();
-    br_zero_(br_select(weight, 0, config->pad_token_id));
-    br_scope_end(scope);
-    return !br_error_pending();
-}
-
 /* ---- Embeddings ------------------------------------------------------------------------------ */
 
-static br_layer_norm *new_norm(br_hf_bert_config c)
+static br_layer_norm *new_norm(br_hf_bert_config c, int64_t size)
 {
-    return br_layer_norm_new(c.hidden_size, BR_OPTIONS(br_layer_norm, .eps = c.layer_norm_eps));
+    return br_layer_norm_new(size, BR_OPTIONS(br_layer_norm, .eps = c.layer_norm_eps));
 }
 
-static br_hf_bert_embeddings *new_embeddings(br_hf_bert_config c)
+static int64_t embedding_size(br_hf_bert_config c)
+{
+    return c.embedding_size ? c.embedding_size : c.hidden_size;
+}
+
+static br_hf_bert_embeddings *new_embeddings(br_hf_bert_config c, const zoo_bert_kind *kind)
 {
     br_hf_bert_embeddings *self = br_module_create(sizeof *self, "BertEmbeddings");
-    self->max_position_embeddings = c.max_position_embeddings;
-    self->word_embeddings = br_child(self, "word_embeddings",
-                                     br_embedding_new(c.vocab_size, c.hidden_size, c.pad_token_id));
+    int64_t size = embedding_size(c), max = c.max_position_embeddings;
+    self->max_position_embeddings = max;
+    self->padding_position = kind->skips_padding ? c.pad_token_id : -1;
+    self->word_embeddings =
+        br_child(self, "word_embeddings", br_embedding_new(c.vocab_size, size, c.pad_token_id));
     self->position_embeddings =
-        br_child(self, "position_embeddings",
-                 br_embedding_new(c.max_position_embeddings, c.hidden_size, -1));
-    self->token_type_embeddings = br_child(self, "token_type_embeddings",
-                                           br_embedding_new(c.type_vocab_size, c.hidden_size, -1));
-    self->LayerNorm = br_child(self, "LayerNorm", new_norm(c));
+        br_child(self, "position_embeddings", br_embedding_new(max, size, self->padding_position));
+    if (!kind->has_no_types)
+        self->token_type_embeddings =
+            br_child(self, "token_type_embeddings", br_embedding_new(c.type_vocab_size, size, -1));
+    self->LayerNorm = br_child(self, "LayerNorm", new_norm(c, size));
     self->dropout = br_child(self, "dropout", br_dropout_new(c.hidden_dropout_prob));
     return self;
 }
 
+/* Returns the greatest number of tokens in a row that are not padding, -1 on error. */
+static int64_t longest_row(const br_hf_bert_embeddings *self, br_tensor *ids)
+{
+    if (self->padding_position < 0)
+        return br_size(ids, 1);
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *counts =
+        br_sum_dim(br_ne_scalar(ids, (double)self->padding_position), BR_DIMS(1), false);
+    int64_t longest = (int64_t)br_item(br_max(counts));
+    br_scope_end(scope);
+    return br_error_pending() ? -1 : longest;
+}
+
+/* Checks that the model has a position for each token. */
+static bool good_length(const br_hf_bert_embeddings *self, br_tensor *ids)
+{
+    int64_t limit = self->max_position_embeddings - 1 - self->padding_position;
+    if (br_size(ids, 1) <= limit || br_numel(ids) == 0)
+        return true;
+    int64_t tokens = longest_row(self, ids);
+    if (tokens > limit)
+        br_fail(BR_ERROR_SHAPE, "hf_bert",
+                "input_ids %s has %" PRId64 " tokens, more than the model's %" PRId64 " positions",
+                br_shape_text(ids), tokens, limit);
+    return !br_error_pending();
+}
+
 /* Checks the ids' shape and that the model has enough positions. */
-static bool good_ids(const br_hf_bert_embeddings *self, const br_tensor *ids,
-                     const br_tensor *types)
+static bool good_ids(const br_hf_bert_embeddings *self, br_tensor *ids, const br_tensor *types)
 {
     if (!br_require_tensor("hf_bert", "input_ids", ids))
         return false;
     if (br_ndim(ids) != 2)
         br_fail(BR_ERROR_SHAPE, "hf_bert", "input_ids %s must have 2 dimensions: batch, tokens",
                 br_shape_text(ids));
-    else if (br_size(ids, 1) > self->max_position_embeddings)
-        br_fail(BR_ERROR_SHAPE, "hf_bert",
-                "input_ids %s has %" PRId64 " tokens, more than the model's %" PRId64 " positions",
-                br_shape_text(ids), br_size(ids, 1), self->max_position_embeddings);
-    else if (types && !br_same_shape(ids, types))
+    else if (good_length(self, ids) && types && !br_same_shape(ids, types))
         br_fail(BR_ERROR_SHAPE, "hf_bert", "token_type_ids %s must have input_ids' shape %s",
                 br_shape_text(types), br_shape_text(ids));
     return !br_error_pending();
+}
+
+/* Returns the positions of tokens, i64 [1 or B, S]: 0, 1, 2, ..., or, if padding does not count,
+ * padding_position for padding, and the next numbers for the other tokens. */
+static br_tensor *positions_of(const br_hf_bert_embeddings *self, br_tensor *ids)
+{
+    if (self->padding_position < 0)
+        return br_unsqueeze(br_new_arange(ids, 0, (double)br_size(ids, 1), 1, BR_I64), 0);
+    double padding = (double)self->padding_position;
+    br_tensor *counts = br_to(br_ne_scalar(ids, padding), BR_I64);
+    return br_add_scalar(br_mul(br_cumsum(counts, 1), counts), padding);
+}
+
+/* Returns the embeddings of token types, of one type 0 for all tokens if `types` is NULL. */
+static br_tensor *embed_types(br_hf_bert_embeddings *self, br_tensor *ids, br_tensor *types)
+{
+    return br_embedding_forward(self->token_type_embeddings,
+                                types ? types : br_new_zeros(ids, BR_SHAPE(1, 1), BR_I64));
 }
 
 static br_tensor *embed(br_hf_bert_embeddings *self, br_tensor *ids, br_tensor *types)
@@ -169,18 +101,20 @@ static br_tensor *embed(br_hf_bert_embeddings *self, br_tensor *ids, br_tensor *
     br_enter(self);
     if (!good_ids(self, ids, types))
         return br_leave(self, NULL);
-    br_tensor *positions =
-        br_unsqueeze(br_new_arange(ids, 0, (double)br_size(ids, 1), 1, BR_I64), 0);
-    if (!types) /* one id, broadcast to all tokens */
-        types = br_new_zeros(ids, BR_SHAPE(1, 1), BR_I64);
-    br_tensor *x = br_add(br_embedding_forward(self->word_embeddings, ids),
-                          br_embedding_forward(self->token_type_embeddings, types));
-    x = br_add(x, br_embedding_forward(self->position_embeddings, positions));
+    br_tensor *x = br_embedding_forward(self->word_embeddings, ids);
+    if (self->token_type_embeddings)
+        x = br_add(x, embed_types(self, ids, types));
+    x = br_add(x, br_embedding_forward(self->position_embeddings, positions_of(self, ids)));
     x = br_layer_norm_forward(self->LayerNorm, x);
     return br_leave(self, br_dropout_forward(self->dropout, x));
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */
+
+/* Arguments shared by all layers of a forward pass, as in zoo_attention. */
+typedef struct pass {
+    br_tensor *visible, *bias;
+} pass;
 
 static br_hf_bert_self_attention *new_self_attention(br_hf_bert_config c)
 {
@@ -195,7 +129,7 @@ static br_hf_bert_self_attention *new_self_attention(br_hf_bert_config c)
 
 /* Returns the context [B, S, hidden_size]. Stores the probabilities in *attention unless
  * `attention` is NULL. */
-static br_tensor *attend(br_hf_bert_self_attention *self, br_tensor *x, br_tensor *visible,
+static br_tensor *attend(br_hf_bert_self_attention *self, br_tensor *x, const pass *p,
                          br_tensor **attention)
 {
     br_enter(self);
@@ -204,7 +138,7 @@ static br_tensor *attend(br_hf_bert_self_attention *self, br_tensor *x, br_tenso
     br_tensor *q = zoo_split_heads(br_linear_forward(self->query, x), heads);
     br_tensor *k = zoo_split_heads(br_linear_forward(self->key, x), heads);
     br_tensor *v = br_tap("value", zoo_split_heads(br_linear_forward(self->value, x), heads));
-    zoo_attention a = { .visible = visible, .weights = attention };
+    zoo_attention a = { .visible = p->visible, .bias = p->bias, .weights = attention };
     a.dropout_p = br_is_training(br_base(self)) ? self->dropout_p : 0;
     br_tensor *context = zoo_attend(q, k, v, &a);
     if (attention)
@@ -214,12 +148,14 @@ static br_tensor *attend(br_hf_bert_self_attention *self, br_tensor *x, br_tenso
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-static br_hf_bert_residual *new_residual(br_hf_bert_config c, const char *name, int64_t in_features)
+static br_hf_bert_residual *new_residual(br_hf_bert_config c, const char *name, int64_t in_features,
+                                         bool has_no_dropout)
 {
     br_hf_bert_residual *self = br_module_create(sizeof *self, name);
     self->dense = br_child(self, "dense", br_linear_new(in_features, c.hidden_size, true));
-    self->LayerNorm = br_child(self, "LayerNorm", new_norm(c));
-    self->dropout = br_child(self, "dropout", br_dropout_new(c.hidden_dropout_prob));
+    self->LayerNorm = br_child(self, "LayerNorm", new_norm(c, c.hidden_size));
+    self->dropout =
+        br_child(self, "dropout", br_dropout_new(has_no_dropout ? 0 : c.hidden_dropout_prob));
     return self;
 }
 
@@ -245,40 +181,44 @@ static br_tensor *activate(br_hf_bert_dense *self, br_tensor *x)
     return br_leave(self, self->activation(br_linear_forward(self->dense, x)));
 }
 
-static br_hf_bert_attention *new_attention(br_hf_bert_config c)
+static br_hf_bert_attention *new_attention(br_hf_bert_config c, const zoo_bert_kind *kind)
 {
     br_hf_bert_attention *self = br_module_create(sizeof *self, "BertAttention");
     self->self = br_child(self, "self", new_self_attention(c));
-    self->output = br_child(self, "output", new_residual(c, "BertSelfOutput", c.hidden_size));
+    self->output =
+        br_child(self, "output",
+                 new_residual(c, "BertSelfOutput", c.hidden_size, kind->attention_has_no_dropout));
     return self;
 }
 
-static br_tensor *attend_and_add(br_hf_bert_attention *self, br_tensor *x, br_tensor *visible,
+static br_tensor *attend_and_add(br_hf_bert_attention *self, br_tensor *x, const pass *p,
                                  br_tensor **attention)
 {
     br_enter(self);
-    br_tensor *context = attend(self->self, x, visible, attention);
+    br_tensor *context = attend(self->self, x, p, attention);
     if (attention)
         br_scope_return(NULL, *attention);
     return br_leave(self, add_residual(self->output, context, x));
 }
 
-static br_hf_bert_layer *new_layer(br_hf_bert_config c)
+static br_hf_bert_layer *new_layer(br_hf_bert_config c, const zoo_bert_kind *kind)
 {
     br_hf_bert_layer *self = br_module_create(sizeof *self, "BertLayer");
-    self->attention = br_child(self, "attention", new_attention(c));
+    self->attention = br_child(self, "attention", new_attention(c, kind));
     self->intermediate = br_child(self, "intermediate",
                                   new_dense("BertIntermediate", c.hidden_size, c.intermediate_size,
                                             br_find_activation(c.hidden_act)));
-    self->output = br_child(self, "output", new_residual(c, "BertOutput", c.intermediate_size));
+    self->output = br_child(
+        self, "output",
+        new_residual(c, "BertOutput", c.intermediate_size, kind->feed_forward_has_no_dropout));
     return self;
 }
 
-static br_tensor *run_layer_once(br_hf_bert_layer *self, br_tensor *x, br_tensor *visible,
+static br_tensor *run_layer_once(br_hf_bert_layer *self, br_tensor *x, const pass *p,
                                  br_tensor **attention)
 {
     br_enter(self);
-    x = attend_and_add(self->attention, x, visible, attention);
+    x = attend_and_add(self->attention, x, p, attention);
     if (attention)
         br_scope_return(NULL, *attention);
     x = add_residual(self->output, activate(self->intermediate, x), x);
@@ -288,37 +228,96 @@ static br_tensor *run_layer_once(br_hf_bert_layer *self, br_tensor *x, br_tensor
 static br_tensor *run_layer_alone(void *self, br_tensor *const *inputs, const void *args)
 {
     (void)args;
-    return run_layer_once(self, inputs[0], inputs[1], NULL);
+    return run_layer_once(self, inputs[0], &(pass){ inputs[1], inputs[2] }, NULL);
 }
 
-static br_tensor *run_layer(br_hf_bert_layer *self, br_tensor *x, br_tensor *visible,
+static br_tensor *run_layer(br_hf_bert_layer *self, br_tensor *x, const pass *p,
                             br_tensor **attention)
 {
     if (attention)
-        return run_layer_once(self, x, visible, attention);
-    return br_module_run(self, run_layer_alone, BR_INPUTS(x, visible), NULL, 0);
+        return run_layer_once(self, x, p, attention);
+    return br_module_run(self, run_layer_alone, BR_INPUTS(x, p->visible, p->bias), NULL, 0);
 }
 
 /* ---- BertEncoder ----------------------------------------------------------------------------- */
 
-static br_hf_bert_encoder *new_encoder(br_hf_bert_config c)
+static br_module_list *new_layers(br_hf_bert_config c, const zoo_bert_kind *kind, int64_t n)
+{
+    br_module_list *list = br_module_list_new();
+    for (int64_t i = 0; i < n && !br_error_pending(); i++)
+        br_module_list_append(list, new_layer(c, kind));
+    return list;
+}
+
+static int64_t at_least_one(int64_t n)
+{
+    return n ? n : 1;
+}
+
+static br_module_list *new_groups(br_hf_bert_config c, const zoo_bert_kind *kind)
+{
+    br_module_list *groups = br_module_list_new();
+    for (int64_t i = 0; i < at_least_one(c.num_hidden_groups) && !br_error_pending(); i++) {
+        br_hf_bert_group *group = br_module_create(sizeof *group, "AlbertLayerGroup");
+        group->albert_layers =
+            br_child(group, "albert_layers", new_layers(c, kind, at_least_one(c.inner_group_num)));
+        br_module_list_append(groups, group);
+    }
+    return groups;
+}
+
+static br_hf_bert_encoder *new_encoder(br_hf_bert_config c, const zoo_bert_kind *kind)
 {
     br_hf_bert_encoder *self = br_module_create(sizeof *self, "BertEncoder");
-    self->layer = br_child(self, "layer", br_module_list_new());
-    for (int64_t i = 0; i < c.num_hidden_layers && !br_error_pending(); i++)
-        br_module_list_append(self->layer, new_layer(c));
+    if (kind->shares_layers)
+        self->albert_layer_groups = br_child(self, "albert_layer_groups", new_groups(c, kind));
+    else
+        self->layer = br_child(self, "layer", new_layers(c, kind, c.num_hidden_layers));
+    if (kind->biases_scores)
+        self->relative_attention_bias =
+            br_child(self, "relative_attention_bias",
+                     br_embedding_new(c.relative_attention_num_buckets, c.num_attention_heads, -1));
     return self;
 }
 
-static br_tensor *encode(br_hf_bert_encoder *self, br_tensor *x, br_tensor *visible,
-                         const br_hf_bert_options *o)
+/* Returns the layer that runs as number i. */
+static br_hf_bert_layer *layer_at(const br_hf_bert_encoder *self, const br_hf_bert_config *c,
+                                  int64_t i)
+{
+    if (self->layer)
+        return br_module_list_at(self->layer, i);
+    int64_t inner = at_least_one(c->inner_group_num);
+    /* Computed in floating point like transformers, whose rounding decides at the boundaries. */
+    double per_group = (double)c->num_hidden_layers / (double)at_least_one(c->num_hidden_groups);
+    br_hf_bert_group *group =
+        br_module_list_at(self->albert_layer_groups, (int64_t)((double)(i / inner) / per_group));
+    return group ? br_module_list_at(group->albert_layers, i % inner) : NULL;
+}
+
+/* Returns MPNet's bias of the scores, -infinity where keys are hidden: [1 or B, heads, S, S]. NULL
+ * if the model has none. */
+static br_tensor *bias_of(br_hf_bert_encoder *self, int64_t tokens, br_tensor *visible)
+{
+    enum { BUCKETS = 32, MAX_DISTANCE = 128 }; /* whatever the size of the table is */
+    br_embedding *table = self->relative_attention_bias;
+    if (!table)
+        return NULL;
+    br_tensor *buckets = zoo_relative_buckets(table->weight, BUCKETS, MAX_DISTANCE, true,
+                                              (zoo_span){ 0, tokens, tokens });
+    br_tensor *rows = br_embedding_forward(table, buckets);
+    br_tensor *bias = br_unsqueeze(br_permute(rows, BR_DIMS(2, 0, 1)), 0);
+    return visible ? br_masked_fill(bias, br_logical_not(visible), -INFINITY) : bias;
+}
+
+static br_tensor *encode(br_hf_bert_encoder *self, const br_hf_bert_config *c, br_tensor *x,
+                         br_tensor *visible, const br_hf_bert_options *o)
 {
     br_enter(self);
     br_scope *scope = br_scope_current();
-    for (int64_t i = 0; i < br_module_list_size(self->layer) && !br_error_pending(); i++) {
+    pass p = { visible, br_error_pending() ? NULL : bias_of(self, br_size(x, 1), visible) };
+    for (int64_t i = 0; i < zoo_hf_bert_layers(c) && !br_error_pending(); i++) {
         br_tensor **attention = o->attentions ? &o->attentions[i] : NULL;
-        x = br_scope_replace(x,
-                             run_layer(br_module_list_at(self->layer, i), x, visible, attention));
+        x = br_scope_replace(x, run_layer(layer_at(self, c, i), x, &p, attention));
         if (attention)
             br_scope_return(scope, *attention);
         if (o->hidden_states)
@@ -331,11 +330,15 @@ static br_tensor *encode(br_hf_bert_encoder *self, br_tensor *x, br_tensor *visi
 
 br_hf_bert *zoo_hf_bert_make(br_hf_bert_config c, bool pooler)
 {
-    br_hf_bert *self = br_module_create(sizeof *self, "BertModel");
+    const zoo_bert_kind *kind = zoo_bert_kind_of(c.model_type);
+    br_hf_bert *self = br_module_create(sizeof *self, zoo_bert_class(&c, BR_TASK_BASE));
     self->config = c;
-    self->embeddings = br_child(self, "embeddings", new_embeddings(c));
-    self->encoder = br_child(self, "encoder", new_encoder(c));
-    if (pooler)
+    self->embeddings = br_child(self, "embeddings", new_embeddings(c, kind));
+    if (kind->projects_embeddings || embedding_size(c) != c.hidden_size)
+        self->embeddings_project = br_child(self, "embeddings_project",
+                                            br_linear_new(embedding_size(c), c.hidden_size, true));
+    self->encoder = br_child(self, "encoder", new_encoder(c, kind));
+    if (pooler && !kind->has_no_pooler)
         self->pooler = br_child(self, "pooler",
                                 new_dense("BertPooler", c.hidden_size, c.hidden_size, br_tanh));
     return self;
@@ -370,7 +373,7 @@ static br_tensor *visible_keys(br_tensor *mask, br_tensor *ids)
 
 void zoo_hf_bert_store_outputs(const br_hf_bert *self, const br_hf_bert_options *o)
 {
-    int64_t n = self->config.num_hidden_layers;
+    int64_t n = zoo_hf_bert_layers(&self->config);
     if (o->pooler_output)
         br_scope_return(NULL, *o->pooler_output);
     for (int64_t i = 0; o->hidden_states && i <= n; i++)
@@ -382,7 +385,7 @@ void zoo_hf_bert_store_outputs(const br_hf_bert *self, const br_hf_bert_options 
 /* Sets all outputs to NULL, so that they are NULL after a failure. */
 static void clear_outputs(const br_hf_bert *self, const br_hf_bert_options *o)
 {
-    int64_t n = self->config.num_hidden_layers;
+    int64_t n = zoo_hf_bert_layers(&self->config);
     if (o->pooler_output)
         *o->pooler_output = NULL;
     for (int64_t i = 0; o->hidden_states && i <= n; i++)
@@ -399,9 +402,11 @@ br_tensor *br_hf_bert_forward(br_hf_bert *self, br_tensor *input_ids,
         clear_outputs(self, o);
     br_enter(self);
     br_tensor *x = embed(self->embeddings, input_ids, o->token_type_ids);
+    if (self->embeddings_project)
+        x = br_linear_forward(self->embeddings_project, x);
     if (o->hidden_states)
         o->hidden_states[0] = x;
-    x = encode(self->encoder, x, visible_keys(o->attention_mask, input_ids), o);
+    x = encode(self->encoder, &self->config, x, visible_keys(o->attention_mask, input_ids), o);
     if (self->pooler && o->pooler_output)
         *o->pooler_output = activate(self->pooler, br_select(x, 1, 0));
     if (br_error_pending())

@@ -2,8 +2,6 @@
  * of its weights. */
 #include "models/hf_bert_internal.h"
 
-#include <string.h>
-
 /* ---- config.json ----------------------------------------------------------------------------- */
 
 static const br_config_default defaults[] = {
@@ -49,143 +47,26 @@ static const char *const harmless[] = {
     NULL,
 };
 
-/* ---- Making models --------------------------------------------------------------------------- */
-
-static const char base_name[] = "BertModel";
-
-static br_hf_bert_config config_of(const br_auto_config *config)
-{
-    br_hf_bert_config c = br_hf_bert_config_from(config);
-    return zoo_hf_bert_checked(&c);
-}
-
-static void *make_base(const br_auto_config *config)
-{
-    return zoo_hf_bert_make(config_of(config), true);
-}
-
-static void *make_pretraining(const br_auto_config *config)
-{
-    return zoo_hf_bert_make_pretraining(config_of(config), zoo_bert_pretraining);
-}
-
-static void *make_masked_lm(const br_auto_config *config)
-{
-    return zoo_hf_bert_make_pretraining(config_of(config), zoo_bert_masked_lm);
-}
-
-static void *make_next_sentence(const br_auto_config *config)
-{
-    return zoo_hf_bert_make_pretraining(config_of(config), zoo_bert_next_sentence);
-}
-
-static void *make_classification(const br_auto_config *config)
-{
-    return zoo_hf_bert_make_classifier(config_of(config));
-}
-
-static bool init(const br_auto_config *config, const char *key, br_tensor *weight)
-{
-    br_hf_bert_config c = br_hf_bert_config_from(config);
-    return zoo_hf_bert_init(&c, key, weight);
-}
-
-static const br_hf_bert *base_of(br_module *module)
-{
-    if (strcmp(br_module_class(module), base_name) == 0)
-        return (const br_hf_bert *)module;
-    return (const br_hf_bert *)br_module_find(module, "bert");
-}
-
-static br_hf_bert_activation activation_of(const br_hf_bert *bert)
-{
-    const br_hf_bert_layer *first = br_module_list_at(bert->encoder->layer, 0);
-    return first->intermediate->activation;
-}
-
-static const char *differing_key(br_module *a, br_module *b)
-{
-    const br_hf_bert *x = base_of(a), *y = base_of(b);
-    if (x->config.num_attention_heads != y->config.num_attention_heads)
-        return "num_attention_heads";
-    if (x->config.layer_norm_eps != y->config.layer_norm_eps)
-        return "layer_norm_eps";
-    return activation_of(x) != activation_of(y) ? "hidden_act" : NULL;
-}
-
-/* ---- Running models -------------------------------------------------------------------------- */
-
-static br_hf_bert_options options_of(const br_model_input *input)
-{
-    return *BR_OPTIONS(br_hf_bert, .attention_mask = input->batch.attention_mask,
-                       .token_type_ids = input->batch.type_ids);
-}
-
-static br_tensor *run_base(br_module *model, const br_model_input *input)
-{
-    br_hf_bert_options o = options_of(input);
-    return br_hf_bert_forward((br_hf_bert *)model, input->batch.ids, &o);
-}
-
-static br_tensor *run_masked_lm(br_module *model, const br_model_input *input)
-{
-    br_hf_bert_options o = options_of(input);
-    br_tensor *logits = NULL;
-    br_hf_bert_pretraining_forward((br_hf_bert_pretraining *)model, input->batch.ids, &o, &logits,
-                                   NULL);
-    return logits;
-}
-
-static br_tensor *run_next_sentence(br_module *model, const br_model_input *input)
-{
-    br_hf_bert_options o = options_of(input);
-    br_tensor *logits = NULL;
-    br_hf_bert_pretraining_forward((br_hf_bert_pretraining *)model, input->batch.ids, &o, NULL,
-                                   &logits);
-    return logits;
-}
-
-static br_tensor *run_classification(br_module *model, const br_model_input *input)
-{
-    br_hf_bert_options o = options_of(input);
-    return br_hf_bert_classifier_forward((br_hf_bert_classifier *)model, input->batch.ids, &o);
-}
-
 /* ---- The family ------------------------------------------------------------------------------ */
 
 static const br_model_class classes[] = {
+    ZOO_BERT_BASE("BertModel"),
+    { .name = "BertForPreTraining", .make = zoo_bert_make_pretraining },
+    ZOO_BERT_MASKED_LM("BertForMaskedLM"),
     {
-        .name = base_name,
-        .task = BR_TASK_BASE,
-        .make = make_base,
-        .forward = run_base,
-        .embeds_sentences = true,
-        .shows_attention = true,
-    },
-    { .name = zoo_bert_pretraining, .make = make_pretraining },
-    {
-        .name = zoo_bert_masked_lm,
-        .task = BR_TASK_MASKED_LM,
-        .make = make_masked_lm,
-        .forward = run_masked_lm,
-    },
-    {
-        .name = zoo_bert_next_sentence,
+        .name = "BertForNextSentencePrediction",
         .task = BR_TASK_NEXT_SENTENCE,
-        .make = make_next_sentence,
-        .forward = run_next_sentence,
+        .make = zoo_bert_make_next_sentence,
+        .forward = zoo_bert_run_next_sentence,
     },
-    {
-        .name = zoo_bert_classification,
-        .task = BR_TASK_SEQUENCE_CLASSIFICATION,
-        .make = make_classification,
-        .forward = run_classification,
-    },
+    ZOO_BERT_SEQUENCES("BertForSequenceClassification"),
+    ZOO_BERT_TOKENS("BertForTokenClassification"),
+    ZOO_BERT_QUESTIONS("BertForQuestionAnswering"),
     { .name = NULL },
 };
 
 /* A BERT that was trained without a pooler or with another head lacks only these. */
-static const char *const heads[] = { "cls.", "classifier.", NULL };
+static const char *const heads[] = { "cls.", "classifier.", "qa_outputs.", NULL };
 static const char *const ignored[] = { "embeddings.position_ids", NULL };
 static const char *const layers[] = { "num_hidden_layers", NULL };
 static const br_config_rows rows[] = {
@@ -202,8 +83,8 @@ const br_model_family zoo_hf_bert_family = {
     .keys = { .prefix = "bert.", .ignored = ignored },
     .heads = heads,
     .pooler = "pooler.",
-    .init = init,
+    .init = zoo_bert_init_weight,
     .layers = layers,
     .rows = rows,
-    .differing_key = differing_key,
+    .differing_key = zoo_bert_differing_key,
 };

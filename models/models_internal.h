@@ -28,7 +28,9 @@ bool zoo_good_deviation(const char *model, const char *name, double value);
 
 /* ---- Families ------------------------------------------------------------------------------- */
 
-extern const br_model_family zoo_hf_bert_family, zoo_gpt2_family, zoo_t5_family;
+extern const br_model_family zoo_hf_bert_family, zoo_roberta_family, zoo_xlm_roberta_family,
+    zoo_camembert_family, zoo_distilbert_family, zoo_electra_family, zoo_albert_family,
+    zoo_mpnet_family, zoo_gpt2_family, zoo_t5_family;
 
 /* ---- Initial weights ------------------------------------------------------------------------- */
 
@@ -65,5 +67,16 @@ br_tensor *zoo_visible_keys(const char *model, const char *name, br_tensor *mask
 /* Returns the causal mask of the last n of past + n tokens, bool [n, past + n]: each attends to
  * itself and all earlier tokens. It is on the device of `like`. */
 br_tensor *zoo_visible_past(const br_tensor *like, int64_t past, int64_t n);
+
+/* n queries, which follow `past` earlier tokens, and their keys. */
+typedef struct zoo_span {
+    int64_t past, n, keys;
+} zoo_span;
+
+/* Returns the bucket of the distance of each query and key, i64 [n, keys], on the device of `like`.
+ * If both directions count, the second half of the n_buckets buckets is for keys after the query;
+ * else such keys have bucket 0. Source: Raffel et al. 2020, section 2.1. */
+br_tensor *zoo_relative_buckets(const br_tensor *like, int64_t n_buckets, int64_t max_distance,
+                                bool both_directions, zoo_span span);
 
 #endif

@@ -73,8 +73,10 @@ static br_tensor *position_bias(br_t5_stack *self, int64_t past, int64_t n, br_t
     if (!layer)
         return NULL;
     br_embedding *table = layer->SelfAttention->relative_attention_bias;
-    br_tensor *buckets =
-        zoo_t5_buckets(&self->config, table->weight, self->is_decoder, past, n, past + n);
+    const br_t5_config *c = &self->config;
+    br_tensor *buckets = zoo_relative_buckets(table->weight, c->relative_attention_num_buckets,
+                                              c->relative_attention_max_distance, !self->is_decoder,
+                                              (zoo_span){ past, n, past + n });
     br_tensor *rows = br_embedding_forward(table, buckets);
     br_tensor *bias = br_unsqueeze(br_permute(rows, BR_DIMS(2, 0, 1)), 0);
     return visible ? br_masked_fill(bias, br_logical_not(visible), -INFINITY) : bias;

@@ -16,9 +16,5 @@ extern const char zoo_t5_model[], zoo_t5_generation[];
 br_t5 *zoo_t5_make(br_t5_config config, const char *class);
 /* Initializes a weight. `config` is a br_t5_config. */
 bool zoo_t5_init(const void *config, const char *key, br_tensor *weight);
-/* Returns the bucket of each query and key, i64 [n, keys], on the device of `like`. The n queries
- * follow `past` earlier ones. */
-br_tensor *zoo_t5_buckets(const br_t5_config *c, const br_tensor *like, bool is_decoder,
-                          int64_t past, int64_t n, int64_t keys);
 
 #endif

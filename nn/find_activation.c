@@ -118,6 +118,12 @@ br_unary_fn br_find_activation(const char *name)
     return i < 0 ? NULL : activations[i].function;
 }
 
+const char *br__activation_name(const char *name)
+{
+    int i = find_row(name);
+    return i < 0 ? NULL : activations[i].name;
+}
+
 const char *br__activation_reason(const char *name, bool may_be_gated, char text[BR_REASON])
 {
     bool has_weights = name && (strcmp(name, "prelu") == 0 || strcmp(name, "xielu") == 0);

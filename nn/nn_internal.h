@@ -99,6 +99,9 @@ bool br__run_forward_hooks(br_module_state *state, br_tensor **result);
 /* Returns the parameter of that name, or its value if it is parametrized. The result belongs to the
  * innermost scope or to the module. */
 br_tensor *br__current_value(br_module *module, const char *name);
+/* Returns the name in the library's own memory, which is never freed; NULL if there is no such
+ * activation function. */
+const char *br__activation_name(const char *name);
 /* Writes why the activation's name is not supported, and the names that are, and returns the text.
  */
 enum { BR_REASON = 600 };

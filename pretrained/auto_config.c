@@ -511,7 +511,7 @@ const char *br_auto_config_activation(const br_auto_config *config, const char *
     bool has_prefix = value && gated && strncmp(value, prefix, strlen(prefix)) == 0;
     if (has_prefix)
         name += strlen(prefix);
-    bool found = br_find_activation(name) != NULL;
+    const char *found = br__activation_name(name);
     char text[BR_REASON];
     if (name && !found)
         br__fail_file(BR_ERROR_FORMAT, "auto_config", br_auto_config_path(config),
@@ -519,7 +519,7 @@ const char *br_auto_config_activation(const br_auto_config *config, const char *
                       br__activation_reason(name, gated != NULL, text));
     if (gated)
         *gated = has_prefix;
-    return found ? name : NULL;
+    return found;
 }
 
 /* Checks one limit: the key must be absent or have the supported value. */

@@ -92,6 +92,7 @@ static const char *const harmless[] = {
     "top_k",
     "top_p",
     "typical_p",
+    "use_cache",
     NULL,
 };
 

@@ -272,10 +272,23 @@ Test(heads, keys_that_change_numbers_are_refused)
  * writes are known. */
 Test(heads, unknown_keys_are_reported)
 {
-    static const char *const types[] = { "bert", "gpt2", "t5" };
-    static const char *const bases[] = { "hf_bert/pretraining", "gpt2/lm", "t5/relu" };
+    static const char *const types[] = { "bert",        "gpt2",      "t5",         "roberta",
+                                         "xlm-roberta", "camembert", "distilbert", "electra",
+                                         "albert",      "mpnet" };
+    static const char *const bases[] = {
+        "hf_bert/pretraining",
+        "gpt2/lm",
+        "t5/relu",
+        "encoders/roberta0",
+        "encoders/xlm-roberta0",
+        "encoders/camembert0",
+        "encoders/distilbert0",
+        "encoders/electra0",
+        "encoders/albert0",
+        "encoders/mpnet0",
+    };
     json_t *written = json_load_file(BRASA_TEST_DIR "/pretrained/config_keys.json", 0, NULL);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         json_t *keys = json_object_get(written, types[i]);
         cr_assert(json_object_size(keys) > 40);
         char *text = json_dumps(keys, 0);

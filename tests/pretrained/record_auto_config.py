@@ -8,7 +8,11 @@ Requires transformers from PyPI; written with 5.23.0.
 """
 import json
 
-from transformers import BertConfig, GPT2Config, T5Config
+from transformers import (AlbertConfig, BertConfig, CamembertConfig, DistilBertConfig, ElectraConfig, GPT2Config,
+                          MPNetConfig, RobertaConfig, T5Config, XLMRobertaConfig)
+
+CONFIGS = (BertConfig, RobertaConfig, XLMRobertaConfig, CamembertConfig, DistilBertConfig, ElectraConfig, AlbertConfig,
+           MPNetConfig, GPT2Config, T5Config)
 
 # Keys about the package and a single run; labels, which are read one by one; and the keys that T5's
 # constructor derives from feed_forward_proj and tie_word_embeddings.
@@ -26,5 +30,5 @@ def record(cls):
             "spellings": cls.attribute_map}
 
 
-print(json.dumps({cls.model_type: record(cls) for cls in (BertConfig, GPT2Config, T5Config)},
-                 indent=1))
+if __name__ == "__main__":
+    print(json.dumps({cls.model_type: record(cls) for cls in CONFIGS}, indent=1))

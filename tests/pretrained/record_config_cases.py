@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes config_cases.tsv: every key of the config.json of a BERT, a GPT-2 and a T5, with a value other than its default,
-and what must happen.
+"""Writes config_cases.tsv: every key of the config.json of a BERT, its relatives, a GPT-2 and a T5, with a value other
+than its default, and what must happen.
 
     record_config_cases.py write       writes the file
     record_config_cases.py check       fails if the file differs from what this version of transformers gives
@@ -22,16 +22,24 @@ import tempfile
 from pathlib import Path
 
 import torch
-from transformers import (BertConfig, BertForPreTraining, GPT2Config, GPT2LMHeadModel, T5Config,
-                          T5ForConditionalGeneration)
+from transformers import (AlbertConfig, AlbertForMaskedLM, BertConfig, BertForPreTraining, DistilBertConfig,
+                          DistilBertForMaskedLM, ElectraConfig, ElectraForMaskedLM, GPT2Config, GPT2LMHeadModel, MPNetConfig,
+                          MPNetForMaskedLM, RobertaConfig, RobertaForMaskedLM, T5Config, T5ForConditionalGeneration)
 from transformers.utils import logging
 
 CASES = Path(__file__).resolve().parent / "config_cases.tsv"
 IDS = [3, 17, 5, 9, 4, 11, 2, 8]
+SIZES = dict(vocab_size=20, hidden_size=12, num_hidden_layers=2, num_attention_heads=2, intermediate_size=10,
+             max_position_embeddings=16, dtype="float32")
 CLASSES = {
-    "bert": (BertConfig, BertForPreTraining,
-             dict(vocab_size=20, hidden_size=12, num_hidden_layers=2, num_attention_heads=2, intermediate_size=10,
-                  max_position_embeddings=16, dtype="float32")),
+    "bert": (BertConfig, BertForPreTraining, SIZES),
+    "roberta": (RobertaConfig, RobertaForMaskedLM, SIZES),
+    "distilbert": (DistilBertConfig, DistilBertForMaskedLM,
+                   dict(vocab_size=20, dim=12, n_layers=2, n_heads=2, hidden_dim=10, max_position_embeddings=16,
+                        dtype="float32")),
+    "electra": (ElectraConfig, ElectraForMaskedLM, SIZES | dict(embedding_size=8)),
+    "albert": (AlbertConfig, AlbertForMaskedLM, SIZES | dict(embedding_size=8, num_hidden_groups=2)),
+    "mpnet": (MPNetConfig, MPNetForMaskedLM, SIZES),
     "gpt2": (GPT2Config, GPT2LMHeadModel,
              dict(vocab_size=20, n_positions=16, n_embd=12, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=2, dtype="float32")),
     "t5": (T5Config, T5ForConditionalGeneration,
@@ -56,27 +64,71 @@ COMMON = {
     "model_type": ("llama", "refused"),
     "vocab_size": (23, "changed"),
 }
+ENCODER = {
+    "is_encoder_decoder": (True, "refused"),
+    "hidden_size": (16, "changed"),
+    "num_hidden_layers": (3, "changed"),
+    "num_attention_heads": (3, "changed"),
+    "intermediate_size": (14, "changed"),
+    "hidden_act": ("relu", "changed"),
+    "hidden_dropout_prob": (0.3, "field"),
+    "attention_probs_dropout_prob": (0.3, "field"),
+    "max_position_embeddings": (12, "changed"),
+    "initializer_range": (0.5, "field"),
+    "layer_norm_eps": (0.1, "changed"),
+    "bos_token_id": (4, "same"),
+    "eos_token_id": (4, "same"),
+}
+BERT = ENCODER | {
+    "classifier_dropout": (0.3, "field"),
+    "type_vocab_size": (3, "changed"),
+    "pad_token_id": (4, "field"),
+    "is_decoder": (True, "refused"),
+    "add_cross_attention": (True, "refused"),
+}
 KEYS = {
-    "bert": {
-        "architectures": (["BertModel"], "class"),
+    "bert": BERT | {"architectures": (["BertModel"], "class")},
+    "roberta": BERT | {"architectures": (["RobertaModel"], "class"), "pad_token_id": (4, "changed")},
+    "distilbert": {
+        "architectures": (["DistilBertModel"], "class"),
         "is_encoder_decoder": (True, "refused"),
-        "hidden_size": (16, "changed"),
-        "num_hidden_layers": (3, "changed"),
-        "num_attention_heads": (3, "changed"),
-        "intermediate_size": (14, "changed"),
-        "hidden_act": ("relu", "changed"),
-        "hidden_dropout_prob": (0.3, "field"),
-        "attention_probs_dropout_prob": (0.3, "field"),
-        "classifier_dropout": (0.3, "field"),
+        "dim": (16, "changed"),
+        "n_layers": (3, "changed"),
+        "n_heads": (3, "changed"),
+        "hidden_dim": (14, "changed"),
+        "activation": ("relu", "changed"),
+        "dropout": (0.3, "field"),
+        "attention_dropout": (0.3, "field"),
+        "seq_classif_dropout": (0.3, "field"),
+        "qa_dropout": (0.3, "field"),
         "max_position_embeddings": (12, "changed"),
-        "type_vocab_size": (3, "changed"),
         "initializer_range": (0.5, "field"),
-        "layer_norm_eps": (0.1, "changed"),
+        "sinusoidal_pos_embds": (True, "same"),
         "pad_token_id": (4, "field"),
         "bos_token_id": (4, "same"),
         "eos_token_id": (4, "same"),
-        "is_decoder": (True, "refused"),
-        "add_cross_attention": (True, "refused"),
+    },
+    "electra": BERT | {
+        "architectures": (["ElectraModel"], "class"),
+        "embedding_size": (12, "changed"),
+        "summary_type": ("last", "same"),
+        "summary_use_proj": (False, "same"),
+        "summary_activation": ("tanh", "same"),
+        "summary_last_dropout": (0.3, "same"),
+    },
+    "albert": ENCODER | {
+        "architectures": (["AlbertModel"], "class"),
+        "embedding_size": (12, "changed"),
+        "num_hidden_groups": (1, "changed"),
+        "inner_group_num": (2, "changed"),
+        "classifier_dropout_prob": (0.3, "field"),
+        "type_vocab_size": (3, "changed"),
+        "pad_token_id": (4, "field"),
+    },
+    "mpnet": ENCODER | {
+        "architectures": (["MPNetModel"], "class"),
+        "relative_attention_num_buckets": (36, "changed"),
+        "pad_token_id": (4, "same"),
     },
     "gpt2": {
         "architectures": (["GPT2Model"], "class"),
@@ -134,9 +186,10 @@ KEYS = {
 }
 
 
-def weight(name, p):
-    """Sets the elements of a parameter to values that depend on its name and their index."""
-    first, norm = sum(name.encode()) % 97, p.dim() == 1 and name.endswith("weight")
+def weight(name, p, is_named):
+    """Sets the elements of a parameter to values that depend on their index, and on the parameter's name unless modules
+    have other names than files."""
+    first, norm = sum(name.encode()) % 97 if is_named else 0, p.dim() == 1 and name.endswith("weight")
     values = [norm + 0.3 * math.sin(0.37 * i + first) for i in range(p.numel())]
     p.copy_(torch.tensor(values, dtype=torch.float64).view_as(p))
 
@@ -147,7 +200,7 @@ def numbers(name, config_file):
     ids = torch.tensor([IDS])
     with torch.no_grad():
         for key, p in model.named_parameters():
-            weight(key, p)
+            weight(key, p, name in ("bert", "gpt2", "t5"))
         more = {"decoder_input_ids": ids.flip(1)} if name == "t5" else {}
         out = model(input_ids=ids, return_dict=True, **more)
         logits = (out.prediction_logits if name == "bert" else out.logits).flatten()
@@ -157,8 +210,15 @@ def numbers(name, config_file):
 
 def refusal(name, key, value):
     """Returns a part of the message for a value that is not supported."""
+    if key == "model_type" and name not in ("gpt2", "t5"):
+        return f"config.json: model_type is {json.dumps(value)}, must be bert, roberta, "
     supported = name if key == "model_type" else not value
     return f"config.json: {key} is {json.dumps(value)}, must be {json.dumps(supported)}"
+
+
+def shown(name, key):
+    """Returns how messages show the key: "hidden_size (dim)" if another family's key names the same size."""
+    return f"({key})" if name == "distilbert" and key in ("dim", "n_layers", "n_heads") else f"config.json: {key}"
 
 
 def null_case(name, path, base, key, kind, plain):
@@ -168,7 +228,7 @@ def null_case(name, path, base, key, kind, plain):
         found = numbers(name, path.parent)
     except Exception:
         ignored = kind == "same" and key != "feed_forward_proj"
-        return ("ignored", plain) if ignored else ("refused", f"config.json: {key} is null, must be ")
+        return ("ignored", plain) if ignored else ("refused", f"{shown(name, key)} is null, must be ")
     return "same" if found == plain else "changed", found
 
 

@@ -10,12 +10,15 @@ import json
 import tempfile
 from pathlib import Path
 
-from transformers import BertConfig, GenerationConfig, GPT2Config, T5Config
+from transformers import GenerationConfig
+
+from record_auto_config import CONFIGS
 
 # Keys that the recorded models set themselves.
 SIZES = {"vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads", "n_embd", "n_head",
          "n_layer", "n_positions", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
-         "max_position_embeddings", "relative_attention_num_buckets", "relative_attention_max_distance"}
+         "max_position_embeddings", "relative_attention_num_buckets", "relative_attention_max_distance", "dim", "n_layers",
+         "n_heads", "hidden_dim", "embedding_size", "num_hidden_groups", "inner_group_num", "type_vocab_size"}
 # Written by transformers 4.
 OLD = dict(_name_or_path="x", torch_dtype="float32", gradient_checkpointing=False, pruned_heads={}, torchscript=False,
            use_bfloat16=False, tie_encoder_decoder=False, finetuning_task=None, task_specific_params={},
@@ -30,4 +33,4 @@ def record(cls):
     return {k: v for k, v in {**OLD, **skipped, **written}.items() if k not in SIZES and v is not None}
 
 
-print(json.dumps({cls.model_type: record(cls) for cls in (BertConfig, GPT2Config, T5Config)}, indent=1, sort_keys=True))
+print(json.dumps({cls.model_type: record(cls) for cls in CONFIGS}, indent=1, sort_keys=True))

@@ -1,6 +1,6 @@
-/* Every key of the config.json of a BERT, a GPT-2 and a T5, with a value other than its default,
- * and with null: config_cases.tsv has transformers' numbers. record_config_cases.py wrote it and
- * describes it. */
+/* Every key of the config.json of a BERT, its relatives, a GPT-2 and a T5, with a value other than
+ * its default, and with null: config_cases.tsv has transformers' numbers. record_config_cases.py
+ * wrote it and describes it. */
 #include "tests/io/files.h"
 #include "tests/models/recorded.h"
 
@@ -33,15 +33,18 @@ static const char *write_with(const config_case *c, json_t *value)
 static void *make(const char *type, const br_auto_config *config)
 {
     void *model = NULL;
-    if (strcmp(type, "bert") == 0) {
-        br_hf_bert_config c = br_hf_bert_config_from(config);
-        model = br_failed() ? NULL : br_hf_bert_for_pretraining_new(&c);
-    } else if (strcmp(type, "gpt2") == 0) {
+    if (strcmp(type, "gpt2") == 0) {
         br_gpt2_config c = br_gpt2_config_from(config);
         model = br_failed() ? NULL : br_gpt2_lm_new(&c);
-    } else {
+    } else if (strcmp(type, "t5") == 0) {
         br_t5_config c = br_t5_config_from(config);
         model = br_failed() ? NULL : br_t5_for_conditional_generation_new(&c);
+    } else {
+        br_hf_bert_config c = br_hf_bert_config_from(config);
+        bool both = strcmp(type, "bert") == 0;
+        model = br_failed() ? NULL
+                : both      ? br_hf_bert_for_pretraining_new(&c)
+                            : br_hf_bert_for_masked_lm_new(&c);
     }
     br_eval(model);
     return model;
@@ -50,15 +53,17 @@ static void *make(const char *type, const br_auto_config *config)
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
 /* Sets the weights of weight() in record_config_cases.py, and returns their number. */
-static int64_t fill(void *model)
+static int64_t fill(const char *type, void *model)
 {
+    bool is_named =
+        strcmp(type, "bert") == 0 || strcmp(type, "gpt2") == 0 || strcmp(type, "t5") == 0;
     int64_t n = 0;
     br_named_list *parameters = br_parameters(model);
     for (const br_named_tensor *p = NULL; (p = br_named_list_next(parameters, p));) {
         size_t m = strlen(p->name);
         bool norm = br_ndim(p->tensor) == 1 && m > 6 && strcmp(p->name + m - 6, "weight") == 0;
         unsigned first = 0;
-        for (const char *c = p->name; *c; c++)
+        for (const char *c = p->name; is_named && *c; c++)
             first += (unsigned char)*c;
         float *x = br_data_f32(p->tensor);
         for (int64_t i = 0; i < br_numel(p->tensor); i++)
@@ -73,10 +78,10 @@ static br_tensor *logits_of(const char *type, void *model)
 {
     br_tensor *ids = br_from_i64(BR_SHAPE(1, 8), (int64_t[]){ 3, 17, 5, 9, 4, 11, 2, 8 });
     br_tensor *logits = NULL;
-    if (strcmp(type, "bert") == 0)
-        br_hf_bert_pretraining_forward(model, ids, NULL, &logits, NULL);
-    else if (strcmp(type, "gpt2") == 0)
+    if (strcmp(type, "gpt2") == 0)
         logits = br_gpt2_lm_forward(model, ids, NULL);
+    else if (strcmp(type, "t5") != 0)
+        br_hf_bert_pretraining_forward(model, ids, NULL, &logits, NULL);
     else
         logits = br_t5_logits(model, br_t5_decode(model, br_flip(ids, BR_DIMS(1)),
                                                   br_t5_encode(model, ids, NULL), NULL));
@@ -91,7 +96,7 @@ static void check_numbers(const config_case *c, const br_auto_config *config)
     cr_assert_eq(sscanf(c->expected, "%ld %lf", &n_wanted, &wanted), 2);
     void *model = make(c->type, config);
     cr_assert(model, "%s %s: %s", c->type, c->key, br_error_message());
-    int64_t n = fill(model);
+    int64_t n = fill(c->type, model);
     br_tensor *logits = logits_of(c->type, model);
     const float *x = br_data_f32(logits);
     for (int64_t i = 0; x && i < br_numel(logits); i++)
@@ -111,19 +116,27 @@ static double field_of(const config_case *c, const br_auto_config *config)
     br_hf_bert_config bert = { 0 };
     br_gpt2_config gpt2 = { 0 };
     br_t5_config t5 = { 0 };
-    if (strcmp(c->type, "bert") == 0)
-        bert = br_hf_bert_config_from(config);
-    else if (strcmp(c->type, "gpt2") == 0)
+    const char *type = c->type;
+    if (strcmp(type, "gpt2") == 0) {
         gpt2 = br_gpt2_config_from(config);
-    else
+    } else if (strcmp(type, "t5") == 0) {
         t5 = br_t5_config_from(config);
+    } else {
+        bert = br_hf_bert_config_from(config);
+        type = "bert";
+    }
     const struct {
         const char *type, *key;
         double value;
     } fields[] = {
         { "bert", "hidden_dropout_prob", bert.hidden_dropout_prob },
+        { "bert", "dropout", bert.hidden_dropout_prob },
         { "bert", "attention_probs_dropout_prob", bert.attention_probs_dropout_prob },
+        { "bert", "attention_dropout", bert.attention_probs_dropout_prob },
         { "bert", "classifier_dropout", bert.classifier_dropout },
+        { "bert", "classifier_dropout_prob", bert.classifier_dropout },
+        { "bert", "seq_classif_dropout", bert.classifier_dropout },
+        { "bert", "qa_dropout", bert.qa_dropout },
         { "bert", "initializer_range", bert.initializer_range },
         { "bert", "pad_token_id", (double)bert.pad_token_id },
         { "gpt2", "embd_pdrop", gpt2.embd_pdrop },
@@ -137,7 +150,7 @@ static double field_of(const config_case *c, const br_auto_config *config)
         { "t5", "tie_word_embeddings", (double)!t5.untied },
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (strcmp(fields[i].type, c->type) == 0 && strcmp(fields[i].key, c->key) == 0)
+        if (strcmp(fields[i].type, type) == 0 && strcmp(fields[i].key, c->key) == 0)
             return fields[i].value;
     return (double)NAN;
 }
@@ -162,9 +175,16 @@ static void check_field(const config_case *c, const br_auto_config *config, cons
 /* Checks that the folder's recorded model is loaded as the class that `architectures` names. */
 static void check_class(const config_case *c, json_t *value)
 {
-    static const char *const folders[][2] = { { "bert", "hf_bert/pretraining" },
-                                              { "gpt2", "gpt2/lm" },
-                                              { "t5", "t5/relu" } };
+    static const char *const folders[][2] = {
+        { "bert", "hf_bert/pretraining" },
+        { "gpt2", "gpt2/lm" },
+        { "t5", "t5/relu" },
+        { "roberta", "encoders/roberta0" },
+        { "distilbert", "encoders/distilbert0" },
+        { "electra", "encoders/electra0" },
+        { "albert", "encoders/albert0" },
+        { "mpnet", "encoders/mpnet0" },
+    };
     char path[512], dir[512];
     int i = 0;
     while (strcmp(folders[i][0], c->type) != 0)
@@ -192,7 +212,11 @@ static void check_other_type(const config_case *c)
     char message[200];
     json_t *list = json_pack("[i]", 5);
     br_auto_config *config = br_auto_config_load(write_with(c, list));
-    snprintf(message, sizeof message, "config.json: %s is an array, must be ", c->key);
+    bool is_synonym = strcmp(c->type, "distilbert") == 0 &&
+                      (strcmp(c->key, "dim") == 0 || strncmp(c->key, "n_", 2) == 0);
+    snprintf(message, sizeof message,
+             is_synonym ? "(%s) is an array, must be " : "config.json: %s is an array, must be ",
+             c->key);
     if (config)
         check_fails(make(c->type, config), message);
     else

@@ -235,17 +235,22 @@ Test(family, configuration_has_the_familys_defaults)
     br_auto_config_free(config);
 }
 
+/* The model types of the zoo. */
+#define TYPES                                                                              \
+    "\"bert\", \"roberta\", \"xlm-roberta\", \"camembert\", \"distilbert\", \"electra\", " \
+    "\"albert\", "                                                                         \
+    "\"mpnet\", \"gpt2\", \"t5\""
+
 /* Before it is registered, a family is unknown. */
 Test(family, unknown_types_are_refused_with_the_known_ones)
 {
     write_text("config.json", "{\"model_type\": \"tinny\"}");
-    check_fails(load_folder(NULL, NULL),
-                "model_type is \"tinny\", must be one of \"bert\", \"gpt2\", \"t5\"");
+    check_fails(load_folder(NULL, NULL), "model_type is \"tinny\", must be one of " TYPES);
     cr_assert_null(br_model_family_find("tiny"));
     cr_assert(br_register_model_family(&tiny_family));
     check_fails(load_folder(NULL, NULL),
-                "model_type is \"tinny\", must be one of \"bert\", \"gpt2\", \"t5\", \"tiny\", "
-                "\"tiny_text\"; the most similar one is \"tiny\"");
+                "model_type is \"tinny\", must be one of " TYPES
+                ", \"tiny\", \"tiny_text\"; the most similar one is \"tiny\"");
     write_text("config.json", "{\"model_type\": \"gtp2\"}");
     check_fails(load_folder(NULL, NULL), "; the most similar one is \"gpt2\"");
 }
@@ -282,18 +287,23 @@ Test(family, tokenizer_of_the_familys_class)
 
 /* ---- Registering ----------------------------------------------------------------------------- */
 
+enum { N_FAMILIES = 10 }; /* of the zoo */
+
 Test(family, list_of_families)
 {
     int n = 0;
     while (br_model_family_at(n))
         n++;
-    cr_assert_eq(n, 3);
+    int classes = 0;
+    while (br_auto_model_class(classes))
+        classes++;
+    cr_assert_eq(n, N_FAMILIES);
     cr_assert(br_register_model_family(&tiny_family) && br_register_model_family(&tiny_family));
-    cr_assert(br_model_family_at(3) == &tiny_family && !br_model_family_at(4));
+    cr_assert(br_model_family_at(n) == &tiny_family && !br_model_family_at(n + 1));
     cr_assert_null(br_model_family_at(-1));
-    cr_assert_str_eq(br_auto_model_class(9), "TinyModel");
-    cr_assert_str_eq(br_auto_model_class(10), "TinyForMaskedLM");
-    cr_assert_null(br_auto_model_class(11));
+    cr_assert_str_eq(br_auto_model_class(classes), "TinyModel");
+    cr_assert_str_eq(br_auto_model_class(classes + 1), "TinyForMaskedLM");
+    cr_assert_null(br_auto_model_class(classes + 2));
     cr_assert_null(br_model_class_for(&tiny_family, BR_TASK_CAUSAL_LM));
     cr_assert_not(br_failed());
 }
@@ -325,7 +335,7 @@ Test(family, incomplete_families_and_names_in_use)
     check_fails(
         br_register_model_family(&family),
         "the class BertModel of the family \"tiny\" belongs to the family \"bert\" already");
-    cr_assert_null(br_model_family_at(3));
+    cr_assert_null(br_model_family_at(N_FAMILIES));
 }
 
 /* What the zoo's families can do, by which the commands choose a class. */
@@ -340,7 +350,10 @@ Test(family, classes_of_the_zoo_by_task)
         { "bert", BR_TASK_MASKED_LM, "BertForMaskedLM" },
         { "bert", BR_TASK_NEXT_SENTENCE, "BertForNextSentencePrediction" },
         { "bert", BR_TASK_SEQUENCE_CLASSIFICATION, "BertForSequenceClassification" },
+        { "bert", BR_TASK_TOKEN_CLASSIFICATION, "BertForTokenClassification" },
+        { "bert", BR_TASK_QUESTION_ANSWERING, "BertForQuestionAnswering" },
         { "bert", BR_TASK_CAUSAL_LM, NULL },
+        { "electra", BR_TASK_MASKED_LM, "ElectraForMaskedLM" },
         { "gpt2", BR_TASK_CAUSAL_LM, "GPT2LMHeadModel" },
         { "t5", BR_TASK_SEQ2SEQ_LM, "T5ForConditionalGeneration" },
     };

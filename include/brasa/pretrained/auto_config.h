@@ -70,8 +70,8 @@ BR_API bool br_auto_config_multiple(const br_auto_config *config, const char *ke
  * Negative ids count from the end, as in nn.Embedding. An id that is not in the vocabulary is an
  * error. */
 BR_API int64_t br_auto_config_padding(const br_auto_config *config);
-/* Returns the name of an activation function that br_find_activation() knows, owned by the
- * configuration, or NULL and an error. If `gated` is not NULL, "gated-" may precede the name, and
+/* Returns the name of an activation function that br_find_activation() knows, which is never freed,
+ * or NULL and an error. If `gated` is not NULL, "gated-" may precede the name, and
  * *gated is set to whether it does. */
 BR_API const char *br_auto_config_activation(const br_auto_config *config, const char *key,
                                              bool *gated);
