@@ -3,9 +3,9 @@
 #include "cli/cli.h"
 #include "cli/pretrained.h"
 #include "cli/progress.h"
+#include "cli/texts.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,60 +49,6 @@ typedef struct request {
     br_sentence_transformer_options options;
 } request;
 
-typedef struct texts {
-    int64_t n;
-    br_text *items;
-    char *memory; /* contents of the file */
-} texts;
-
-/* ---- Texts ----------------------------------------------------------------------------------- */
-
-static bool no_memory(void)
-{
-    br_raise(BR_ERROR_MEMORY, "embed: cannot allocate memory for the texts");
-    return false;
-}
-
-static bool split_lines(texts *t, size_t length)
-{
-    const char *end = t->memory + length;
-    int64_t lines = 1;
-    for (const char *p = t->memory; p < end; p++)
-        lines += *p == '\n';
-    t->items = malloc((size_t)lines * sizeof *t->items);
-    if (!t->items)
-        return no_memory();
-    const char *at = text_first_line(t->memory, end);
-    while (text_next_line(&at, end, '\n', &t->items[t->n]))
-        t->n++;
-    return true;
-}
-
-static bool read_arguments(texts *t, int n, char **arguments)
-{
-    t->items = malloc((size_t)n * sizeof *t->items);
-    if (!t->items)
-        return no_memory();
-    for (; t->n < n; t->n++)
-        t->items[t->n] = (br_text){ arguments[t->n], (int64_t)strlen(arguments[t->n]) };
-    return true;
-}
-
-static bool read_texts(texts *t, const request *r, int n, char **arguments)
-{
-    if (!r->file)
-        return read_arguments(t, n, arguments);
-    size_t length = 0;
-    t->memory = file_read(r->file, &length);
-    return t->memory && split_lines(t, length);
-}
-
-static void free_texts(texts *t)
-{
-    free(t->items);
-    free(t->memory);
-}
-
 /* ---- Embedding ------------------------------------------------------------------------------- */
 
 static br_sentence_transformer *open_model(request *r)
@@ -132,7 +78,7 @@ static bool show_progress(void *context, int64_t done, int64_t total)
 }
 
 /* Returns the embeddings [t->n, size] in the order of the texts; NULL on error. */
-static br_tensor *embed_all(br_sentence_transformer *model, const request *r, const texts *t)
+static br_tensor *embed_all(br_sentence_transformer *model, const request *r, const cli_texts *t)
 {
     shown_progress s = { progress_begin(0, (t->n + r->batch_size - 1) / r->batch_size),
                          r->batch_size };
@@ -150,19 +96,14 @@ static br_tensor *embed_all(br_sentence_transformer *model, const request *r, co
 
 /* ---- Showing --------------------------------------------------------------------------------- */
 
-static void show_json(const texts *t, br_tensor *all)
+static void show_json(const cli_texts *t, br_tensor *all)
 {
     int64_t size = br_size(all, 1);
     const float *values = br_data_f32(all);
     for (int64_t i = 0; i < t->n && !br_failed(); i++) {
-        json_t *text = json_stringn(t->items[i].data, (size_t)t->items[i].length);
-        if (!text) {
-            br_raise(BR_ERROR_FORMAT, "embed: text %" PRId64 " is not UTF-8", i + 1);
-            return;
-        }
         printf("{\"text\":");
-        json_dumpf(text, stdout, JSON_ENCODE_ANY);
-        json_decref(text);
+        if (!cli_texts_print_json(&t->items[i], i))
+            return;
         printf(",\"embedding\":[");
         for (int64_t k = 0; k < size; k++)
             printf("%s%.9g", k ? "," : "", (double)values[i * size + k]);
@@ -171,7 +112,7 @@ static void show_json(const texts *t, br_tensor *all)
 }
 
 /* Shows the cosines of rows of length 1. */
-static void show_cosines(const texts *t, br_tensor *rows)
+static void show_cosines(const cli_texts *t, br_tensor *rows)
 {
     br_tensor *cosines = br_matmul(rows, br_transpose(rows, 0, 1));
     const float *values = br_data_f32(cosines);
@@ -185,8 +126,8 @@ static void show_cosines(const texts *t, br_tensor *rows)
 static void embed(request *r, int n, char **arguments)
 {
     br_scope *scope = br_no_grad_begin();
-    texts t = { 0 };
-    bool ok = read_texts(&t, r, n, arguments);
+    cli_texts t;
+    bool ok = cli_texts_read(&t, r->file, n, arguments, false);
     if (ok && !r->json && t.n > MAX_SHOWN)
         br_raise(BR_ERROR_ARGUMENT,
                  "embed: cosines are shown for at most %d texts, got %" PRId64
@@ -199,7 +140,7 @@ static void embed(request *r, int n, char **arguments)
     else if (all)
         show_cosines(&t, all);
     br_sentence_transformer_free(model);
-    free_texts(&t);
+    cli_texts_free(&t);
     br_scope_end(scope);
 }
 

@@ -14,6 +14,8 @@ static const struct {
     { "info", "show the contents of a safetensors file, checkpoint or config.json", cli_info },
     { "tokenize", "show the tokens of a text", cli_tokenize },
     { "embed", "compute sentence embeddings and their cosine similarities", cli_embed },
+    { "classify", "label texts with a pretrained classifier", cli_classify },
+    { "tag", "find entities in texts with a pretrained model", cli_tag },
     { "attention", "write an HTML page with views of a model's attention", cli_attention },
     { "generate", "generate text with a pretrained language model", cli_generate },
     { "fill-mask", "predict masked words with a pretrained model", cli_fill_mask },

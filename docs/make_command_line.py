@@ -53,6 +53,8 @@ GUIDES = {
     "info": "[safetensors.md](safetensors.md) and [auto_config.md](auto_config.md) describe the files.",
     "tokenize": "[tokenizer.md](tokenizer.md) describes the tokenizers.",
     "embed": "[auto_model.md](auto_model.md#sentence-embeddings) has an example.",
+    "classify": "[zoo.md](zoo.md#classes-of-texts-and-entities) has an example.",
+    "tag": "[zoo.md](zoo.md#classes-of-texts-and-entities) has an example.",
     "attention": "[attention_views.md](attention_views.md) describes the views.",
     "generate": "[generate.md](generate.md) has examples, and the same from C.",
     "fill-mask": "[generate.md](generate.md) has examples.",

@@ -72,6 +72,15 @@ const br_model_class *br__class_of_name(const char *name, const br_model_family 
     return NULL;
 }
 
+const br_model_class *br__first_class(const br_model_family *family,
+                                      bool (*fits)(const br_model_class *class))
+{
+    for (const br_model_class *c = family->classes; c->name; c++)
+        if (fits(c))
+            return c;
+    return NULL;
+}
+
 static const char *class_of_type(const char *model_type)
 {
     const br_model_family *family = br__family_of_type(model_type);
@@ -82,14 +91,14 @@ const char *(*const br__tokenizer_class_of_type)(const char *model_type) = class
 
 /* ---- Names for messages ---------------------------------------------------------------------- */
 
-/* Lists the model_types of the families that `fits` accepts, NULL: all. */
-static br_named_list *list_types(bool (*fits)(const br_model_family *))
+/* Lists the model_types of the families with a class that `fits` accepts, NULL: of all families. */
+static br_named_list *list_types(bool (*fits)(const br_model_class *class))
 {
     br_named_list *list = br__named_list_new(false);
     const br_model_family *family;
     bool ok = list != NULL;
     for (int i = 0; ok && (family = br_model_family_at(i)); i++) {
-        if (fits && !fits(family))
+        if (fits && !br__first_class(family, fits))
             continue;
         ok = br__named_list_add(list, family->model_type, NULL);
         for (const char *const *t = family->other_types; ok && t && *t; t++)
@@ -101,7 +110,7 @@ static br_named_list *list_types(bool (*fits)(const br_model_family *))
     return NULL;
 }
 
-char *br__known_types(const char *given, bool (*fits)(const br_model_family *))
+char *br__known_types(const char *given, bool (*fits)(const br_model_class *class))
 {
     br_named_list *list = list_types(fits);
     br__text text = { 0 };

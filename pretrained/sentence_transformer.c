@@ -5,6 +5,7 @@
 #include "pretrained/auto_model_internal.h"
 #include "pretrained/pooling.h"
 #include "pretrained/sentence_files.h"
+#include "pretrained/text_model.h"
 #include "tensor/device.h"
 #include "tensor/min_max.h"
 #include "tokenizers/tokenizer_internal.h"
@@ -25,8 +26,8 @@ struct br_sentence_transformer {
     br_tokenizer *tokenizer;
     const br_model_class *class;
     br_module *module;
-    int64_t dimension, vocab_size;
-    int64_t max_tokens; /* the model's number of positions */
+    int64_t dimension;
+    br_text_limits limits;
 };
 
 /* ---- Loading --------------------------------------------------------------------------------- */
@@ -48,53 +49,25 @@ static bool check_options(const br_sentence_transformer_options *o)
     return !br_failed();
 }
 
-/* Returns the first class of the family that embeds sentences, or NULL. */
-static const br_model_class *embedding_class(const br_model_family *family)
+static bool embeds_sentences(const br_model_class *class)
 {
-    for (const br_model_class *c = family->classes; c->name; c++)
-        if (c->embeds_sentences && c->forward)
-            return c;
-    return NULL;
+    return class->embeds_sentences && class->forward;
 }
 
-static bool has_embeddings(const br_model_family *family)
-{
-    return embedding_class(family) != NULL;
-}
-
-/* Finds the class of the folder's model. Otherwise the error lists the types that have one. */
 static bool find_class(br_sentence_transformer *self)
 {
-    const br_auto_config *config = self->settings.config;
-    const char *type = br_auto_config_model_type(config);
-    self->class = config->family ? embedding_class(config->family) : NULL;
-    if (self->class)
-        return true;
-    char *known = br__known_types(type, has_embeddings);
-    if (known)
-        br_fail(BR_ERROR_FORMAT, op,
-                "%s: model_type is %s%s%s, but sentence embeddings are supported only for %s",
-                br_printable(br_auto_config_path(config)), type ? "\"" : "",
-                type ? br_printable(type) : "missing", type ? "\"" : "", known);
-    br_free(known);
-    return false;
-}
-
-static int64_t max_tokens(const br_auto_config *config)
-{
-    if (config->family->max_tokens)
-        return config->family->max_tokens(config);
-    bool limited = br_auto_config_has(config, "max_position_embeddings");
-    return limited ? br_auto_config_size(config, "max_position_embeddings") : INT32_MAX;
+    self->class =
+        br__class_that_fits(op, self->settings.config, embeds_sentences, "sentence embeddings are");
+    return self->class;
 }
 
 static bool read_sizes(br_sentence_transformer *self)
 {
     const br_auto_config *config = self->settings.config;
     self->dimension = self->settings.n_modes * br_auto_config_size(config, "hidden_size");
-    self->vocab_size = br_auto_config_size(config, "vocab_size");
-    self->max_tokens = max_tokens(config);
-    return !br_failed();
+    self->limits =
+        (br_text_limits){ .config = config, .option = "max_seq_length", .command = "embed" };
+    return br__read_limits(&self->limits);
 }
 
 /* Opens the tokenizer, and makes it lower-case texts if the option or the folder's files require
@@ -105,6 +78,7 @@ static bool open_tokenizer(br_sentence_transformer *self, br_setting lower_case)
     br_setting off = lower_case == BR_SETTING_OFF ? BR_SETTING_OFF : BR_SETTING_AUTO;
     br_tokenizer *t = self->tokenizer =
         br_auto_tokenizer_load(s->folder, BR_OPTIONS(br_auto_tokenizer, .do_lower_case = off));
+    self->limits.tokenizer = t;
     bool option = lower_case == BR_SETTING_ON;
     if (!t || !(option || (s->lower_case && lower_case == BR_SETTING_AUTO)))
         return t;
@@ -268,49 +242,6 @@ static bool check_call(const br_sentence_transformer *self, int64_t n, const br_
     return !br_failed();
 }
 
-static bool check_text(int64_t i, const br_text *text)
-{
-    if (text->length < -1)
-        br_fail(BR_ERROR_ARGUMENT, op,
-                "texts[%" PRId64 "] has length %" PRId64
-                ", must be at least 0, or -1 for text that ends with a NUL",
-                i, text->length);
-    else if (!text->data && text->length != 0)
-        br_fail(BR_ERROR_ARGUMENT, op, "texts[%" PRId64 "] is NULL, must be text", i);
-    return !br_failed();
-}
-
-/* Copies the texts with their lengths. */
-static bool copy_texts(encoding *e, const br_text *texts)
-{
-    e->texts = br_calloc((size_t)e->n, sizeof *e->texts);
-    for (int64_t i = 0; e->texts && i < e->n; i++) {
-        if (!check_text(i, &texts[i]))
-            return false;
-        const char *data = texts[i].data ? texts[i].data : "";
-        int64_t length = texts[i].length;
-        e->texts[i] = (br_text){ data, length == -1 ? (int64_t)strlen(data) : length };
-    }
-    return e->texts;
-}
-
-static int by_length(const void *a, const void *b, void *texts)
-{
-    int64_t i = *(const int64_t *)a, k = *(const int64_t *)b;
-    int64_t x = ((const br_text *)texts)[i].length, y = ((const br_text *)texts)[k].length;
-    return x != y ? (x > y) - (x < y) : (i > k) - (i < k);
-}
-
-static bool sort_texts(encoding *e)
-{
-    e->order = br_calloc((size_t)e->n, sizeof *e->order);
-    for (int64_t i = 0; e->order && i < e->n; i++)
-        e->order[i] = i;
-    if (e->order)
-        qsort_r(e->order, (size_t)e->n, sizeof *e->order, by_length, e->texts);
-    return e->order;
-}
-
 static bool choose_prompt(encoding *e)
 {
     const br_sentence_settings *s = &e->self->settings;
@@ -369,57 +300,14 @@ static bool tokenize(const encoding *e, const int64_t *order, int64_t n, br_toke
     return ok;
 }
 
-/* Checks the ids of text i, whose number of tokens is not more than n. */
-static bool check_ids(const br_sentence_transformer *self, int64_t i, int64_t n, const int64_t *ids)
-{
-    for (int64_t k = 0; k < n; k++) {
-        if (ids[k] < self->vocab_size)
-            continue;
-        br_fail(BR_ERROR_FORMAT, op,
-                "texts[%" PRId64 "] has the token '%s' with id %" PRId64
-                ", but vocab_size is only %" PRId64 " in %s",
-                i, br_printable(br_tokenizer_token(self->tokenizer, ids[k])), ids[k],
-                self->vocab_size, br_printable(br_auto_config_path(self->settings.config)));
-        return false;
-    }
-    return true;
-}
-
-static bool check_length(const br_sentence_transformer *self, int64_t i, int64_t n,
-                         const int64_t *mask)
-{
-    int64_t tokens = 0;
-    for (int64_t k = 0; k < n; k++)
-        tokens += mask[k];
-    if (tokens <= self->max_tokens)
-        return true;
-    br_fail(BR_ERROR_ARGUMENT, op,
-            "texts[%" PRId64 "] has %" PRId64 " tokens, more than the model's limit of %" PRId64
-            "; the option max_seq_length = %" PRId64 " (brasa embed: --max-length %" PRId64
-            ") truncates it",
-            i, tokens, self->max_tokens, self->max_tokens, self->max_tokens);
-    return false;
-}
-
-/* Checks the ids and the lengths of the texts order[0] .. order[n - 1]. */
-static bool check_tokens(const encoding *e, const int64_t *order, const br_token_batch *batch)
-{
-    int64_t n = br_size(batch->ids, 0), length = br_size(batch->ids, 1);
-    const int64_t *ids = br_data_i64(batch->ids), *mask = br_data_i64(batch->attention_mask);
-    for (int64_t i = 0; ids && mask && i < n; i++)
-        if (!check_ids(e->self, order[i], length, ids + i * length) ||
-            !check_length(e->self, order[i], length, mask + i * length))
-            return false;
-    return !br_failed();
-}
-
 /* Embeds the texts order[from] .. order[from + n - 1] into their rows. */
 static bool encode_batch(const encoding *e, int64_t from, int64_t n)
 {
     const int64_t *order = e->order + from;
     br_scope *scope = br_scope_begin();
     br_token_batch batch = { 0 };
-    bool ok = tokenize(e, order, n, &batch) && check_tokens(e, order, &batch);
+    bool ok =
+        tokenize(e, order, n, &batch) && br__check_tokens(op, &e->self->limits, order, &batch);
     br_tensor *rows = ok ? embed(e->self, &batch, e->prompt_tokens) : NULL;
     if (rows && e->o->normalize_embeddings)
         rows = br__normalize_rows(rows);
@@ -456,8 +344,9 @@ br_tensor *br_sentence_transformer_encode(br_sentence_transformer *self, int64_t
     br_scope *scope = br_no_grad_begin();
     encoding e = { .self = self, .o = o, .n = n };
     e.rows = br__new_on_host(op, BR_SHAPE(n, self->dimension), BR_F32);
-    bool ok = e.rows && copy_texts(&e, texts) && sort_texts(&e) && choose_prompt(&e) &&
-              count_prompt(&e) && encode_batches(&e);
+    e.texts = e.rows ? br__copy_texts(op, "texts", n, texts) : NULL;
+    e.order = e.texts ? br__sort_by_length(n, e.texts, NULL) : NULL;
+    bool ok = e.order && choose_prompt(&e) && count_prompt(&e) && encode_batches(&e);
     br_tensor *rows = ok ? br_scope_return(scope, e.rows) : NULL;
     br_free(e.texts);
     br_free(e.order);

@@ -35,6 +35,7 @@
     X(struct br_auto_config, config, "a configuration")                      \
     X(struct br_generation_config, generation, "a generation configuration") \
     X(struct br_sentence_transformer, sentence, "a sentence transformer")    \
+    X(struct br_pipeline, pipeline, "a pipeline")                            \
     X(struct br_cache, cache, "a key-value cache")                           \
     X(struct br_attention, attention, "an attention record")                 \
     X(struct br_check, check, "a recorded file's check")                     \

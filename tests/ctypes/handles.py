@@ -117,6 +117,14 @@ def sentence_transformer(br):
     return br.br_sentence_transformer_load(str(folder).encode(), None, None)
 
 
+def pipeline(br):
+    folder = FOLDER / "classifier"
+    if not folder.exists():
+        shutil.copytree(GOLDEN.parent.parent / "models/hf_bert/classifier", folder)
+        (folder / "vocab.txt").write_text(VOCAB)
+    return br.br_pipeline_load(str(folder).encode(), 6, None, None)
+
+
 def attention(br):
     tokens = (ctypes.c_char_p * 2)(b"a", b"b")
     text = br.br_attention_text(tokens=ctypes.cast(tokens, ctypes.c_void_p), n_tokens=2)
@@ -153,6 +161,7 @@ HANDLES = {
     "br_auto_config": pair(auto_config, "br_auto_config_free"),
     "br_generation_config": pair(generation_config, "br_generation_config_free"),
     "br_sentence_transformer": pair(sentence_transformer, "br_sentence_transformer_free"),
+    "br_pipeline": pair(pipeline, "br_pipeline_free"),
     "br_profile": pair(lambda br: br.br_profile_begin(), "br_profile_free"),
     "br_recorder": pair(lambda br: br.br_recorder_begin(), "br_recorder_end"),
     "br_attention": pair(attention, "br_attention_free"),

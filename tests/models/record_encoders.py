@@ -29,7 +29,7 @@ ACTIVATIONS = ["gelu", "relu", "gelu_new", "silu", "tanh"]
 
 def sizes(rng, family):
     heads, layers, vocab = rng.randint(1, 3), rng.randint(1, 3), rng.randint(18, 26)
-    width, pad = heads * rng.choice([2, 3, 4]), rng.choice([0, 1, 3])
+    width, pad = heads * rng.choice([3, 4]) + 3 * (heads == 1), rng.choice([0, 1, 3])
     act, ffn = rng.choice(ACTIVATIONS), rng.randint(5, 14)
     if family == "distilbert":
         return dict(vocab_size=vocab, dim=width, n_heads=heads, n_layers=layers, hidden_dim=ffn, activation=act,

@@ -1,0 +1,91 @@
+/* tests/cli/test_classify.c - brasa classify and brasa tag, run as programs. test_pipeline.c
+ * compares their numbers with those of transformers. */
+#include "tests/cli/program.h"
+#include "tests/support.h"
+
+TestSuite(cli_classify, .init = program_begin, .fini = program_end);
+
+/* Creates a folder with a recorded model of three labels and a vocabulary of its 22 tokens: "a",
+ * "aa", ... */
+static void make_model(void)
+{
+    program_shell("mkdir $OUT/model && cp tests/models/encoders/bert2/* $OUT/model && "
+                  "(printf '[PAD]\\n[UNK]\\n[CLS]\\n[SEP]\\n'; w=; for i in $(seq 18); do w=a$w; "
+                  "echo $w; done) >$OUT/model/vocab.txt");
+}
+
+/* The scores of three labels sum to 1, and the best label comes first. */
+Test(cli_classify, labels_of_texts)
+{
+    make_model();
+    program_shell(
+        "\"$BRASA\" classify -m $OUT/model 'a aa' 'aaa' >$OUT/c && "
+        "test $(wc -l <$OUT/c) = 2 && grep -Eq '^0[.][0-9]{4}  LABEL_[012]  a aa$' $OUT/c");
+    program_shell("\"$BRASA\" classify -m $OUT/model -k 9 'a aa' | tail -n 3 | "
+                  "awk '$1 > last && NR > 1 { exit 1 } { last = $1; sum += $1 } "
+                  "END { exit !(sum > 0.999 && sum < 1.001 && NR == 3) }'");
+    program_shell("\"$BRASA\" classify -m $OUT/model -k 3 --scores logits a | tail -n 3 | "
+                  "awk '{ sum += $1 } END { exit sum > 0.999 && sum < 1.001 }'");
+    program_check("classify -m $OUT/model --json a", 0,
+                  "{\"text\":\"a\",\"labels\":[{\"label\":\"LABEL_");
+    program_check("classify -m $OUT/model --json -p a 'aa a'", 0,
+                  "{\"text\":\"a\",\"pair\":\"aa a\",\"labels\":[{");
+}
+
+/* Lines of a file give the same as arguments, and so do pairs. */
+Test(cli_classify, texts_of_a_file)
+{
+    make_model();
+    program_shell(
+        "printf 'a aa\\taaa\\naaaa\\ta\\n' >$OUT/pairs && cut -f1 $OUT/pairs >$OUT/texts && "
+        "\"$BRASA\" classify -j -m $OUT/model -f $OUT/texts >$OUT/1 && "
+        "\"$BRASA\" classify -j -m $OUT/model 'a aa' aaaa | cmp - $OUT/1 && "
+        "\"$BRASA\" classify -j -m $OUT/model -p -f $OUT/pairs >$OUT/2 && "
+        "\"$BRASA\" classify -j -m $OUT/model -p 'a aa' aaa aaaa a | cmp - $OUT/2 && "
+        "! cmp -s $OUT/1 $OUT/2");
+    program_check("classify -m $OUT/model -p -f $OUT/texts", 1,
+                  "line 1 has no tab, which must be between the texts of a pair");
+}
+
+/* Without ignored labels and groups, each token is an entity. */
+Test(cli_classify, entities)
+{
+    make_model();
+    program_shell("\"$BRASA\" tag -m $OUT/model -g none 'a aa' aaa >$OUT/t && "
+                  "test $(grep -c '^0[.][0-9]*  LABEL_[012]  a' $OUT/t) = 3");
+    program_shell("\"$BRASA\" tag -m $OUT/model -g none -j 'a aa' | "
+                  "grep -q '\"text\":\"aa\",\"start\":2,\"end\":4}]}$'");
+    program_shell(
+        "label=$(\"$BRASA\" tag -m $OUT/model -g none a | tail -n 1 | cut -d' ' -f3) && "
+        "\"$BRASA\" tag -m $OUT/model --ignore $label a >$OUT/t && echo a | cmp - $OUT/t");
+    program_shell("\"$BRASA\" tag -m $OUT/model -g none -l 4 'a a a a' | wc -l | grep -qx 3");
+    program_shell("\"$BRASA\" tag -m $OUT/model -l 4 --stride 0 'a a a a' >$OUT/t");
+}
+
+Test(cli_classify, refused)
+{
+    make_model();
+    program_check("classify a", 2, "--model is required");
+    program_check("classify -m $OUT/model", 2, "either texts or --file is required");
+    program_check("classify -m $OUT/model -p a", 2, "--pair needs an even number of texts, got 1");
+    program_check("classify -m $OUT/model -k 0 a", 2, "--top-k is '0', must be 1 .. 2147483647");
+    program_check("classify -m $OUT/model -l 0 a", 2, "--max-length is '0'");
+    program_check("classify -m $OUT/model -b 0 a", 2, "--batch-size is '0', must be 1 .. 65536");
+    program_check("classify -m $OUT/model --scores best a", 2,
+                  "--scores is 'best', must be auto, softmax, sigmoid or logits");
+    program_check("classify -m $OUT/model 'a a a a a a a a a a a a a'", 1,
+                  "texts[0] has 15 tokens, more than the model's limit of 14");
+    program_check("classify -m tests/models/hf_bert/pretraining a", 1, "vocab.txt");
+    program_shell("printf 'a\\377\\n' >$OUT/texts");
+    program_check("classify -m $OUT/model -j -f $OUT/texts", 1, "text 1 is not UTF-8");
+    program_check("tag a", 2, "--model is required");
+    program_check("tag -m $OUT/model", 2, "either texts or --file is required");
+    program_check("tag -m $OUT/model -g words a", 2,
+                  "--group is 'words', must be simple, first, average, max or none");
+    program_check("tag -m $OUT/model -l 2 a", 2, "--max-length is '2', must be at least 3");
+    program_check("tag -m $OUT/model --stride -1 a", 2, "--stride is '-1', must be at least 0");
+    program_check("tag -m $OUT/model --stride 2 -g none a", 2,
+                  "--stride needs a --group other than none");
+    program_check("tag -m $OUT/model -l 4 --stride 4 a", 1,
+                  "stride is 4, must be less than the 4 tokens of a part");
+}
