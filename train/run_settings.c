@@ -12,6 +12,8 @@ static const char *const amps[] = { "off", "bf16", NULL };
 
 static const char *const dtypes[] = { "f32", "f64", "bf16", "f16", NULL };
 
+static const char *const half_updates[] = { "master", "stochastic", NULL };
+
 br_dtype trainer_dtype(const trainer *t)
 {
     br_dtype dtype = BR_F32;
@@ -34,6 +36,7 @@ static void add_settings(trainer *t)
     o->matmul_precision = current_matmul_precision();
     o->amp.names = amps;
     o->dtype = (setting_choice){ .names = dtypes, .is_optional = true };
+    o->half_update = (setting_choice){ .names = half_updates, .is_optional = true };
     settings_add(&t->settings, (setting){ "steps", SETTING_INTEGER, &o->steps, 0, 1e9, true,
                                           "total number of steps" });
     settings_add(&t->settings, (setting){ "seed", SETTING_INTEGER, &o->seed, 0, 0x1p53, false,
@@ -45,6 +48,10 @@ static void add_settings(trainer *t)
                             "off, or bf16: mixed precision in the forward pass of a step" });
     settings_add(&t->settings, (setting){ "dtype", SETTING_CHOICE, &o->dtype, 0, 0, false,
                                           "of the parameters: f32, f64, bf16 or f16" });
+    settings_add(&t->settings,
+                 (setting){ "half_update", SETTING_CHOICE, &o->half_update, 0, 0, false,
+                            "of bf16 and f16 parameters: master keeps copies in f32, "
+                            "stochastic rounds up or down at random" });
     schedule_add_settings(&o->schedule, &t->settings, t->recipe->evaluate != NULL);
     if (o->accumulate == 0)
         o->accumulate = t->ranks.size;

@@ -9,6 +9,8 @@
 
 /* Choices of the setting `amp`. */
 enum { AMP_OFF, AMP_BF16 };
+/* Choices of the setting `half_update`. */
+enum { HALF_MASTER, HALF_STOCHASTIC };
 
 /* Options that all recipes have; each recipe sets its own defaults. */
 typedef struct train_options {
@@ -16,6 +18,7 @@ typedef struct train_options {
     setting_choice matmul_precision; /* of br_set_float32_matmul_precision() */
     setting_choice amp;              /* of the forward pass: AMP_OFF, AMP_BF16 */
     setting_choice dtype;            /* of the parameters */
+    setting_choice half_update;      /* of bf16 and f16 parameters: HALF_MASTER, ... */
     schedule schedule;
     int64_t accumulate; /* batches per step, whose gradients are averaged; 0: one per rank */
     int64_t zero_stage; /* what is divided among the ranks: ZERO_NOTHING, ... (train/ranks.h) */

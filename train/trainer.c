@@ -79,12 +79,15 @@ static br_scheduler *new_plateau(const trainer *t)
 }
 
 /* Updates of bf16 and f16 parameters are often too small for their dtype, so that the optimizer
- * keeps f32 copies. */
+ * keeps f32 copies or rounds at random. */
 static br_optim *new_adam(const trainer *t)
 {
+    static const br_half_update updates[] = {
+        [HALF_MASTER] = BR_HALF_MASTER, [HALF_STOCHASTIC] = BR_HALF_STOCHASTIC
+    };
     br_optim *adam = br_adam(t->model, BR_OPTIONS(br_adam, .lr = t->options.schedule.lr));
     if (adam && br_dtype_size(trainer_dtype(t)) == 2)
-        br_optim_set_half_update(adam, BR_HALF_MASTER);
+        br_optim_set_half_update(adam, updates[t->options.half_update.index]);
     return adam;
 }
 

@@ -142,6 +142,12 @@ Test(ranks, parameters_of_bf16)
     r.ranks = 2;
     cr_assert_eq(train_ranks(&r, in_directory("two")), TRAIN_DONE);
     check_same("bf16", in_directory("one"), in_directory("two"));
+    program_shell("rm -r $OUT/one $OUT/two");
+    r.settings[3] = "half_update=stochastic";
+    cr_assert_eq(train_ranks(&r, in_directory("two")), TRAIN_DONE);
+    r.ranks = 1;
+    cr_assert_eq(train_ranks(&r, in_directory("one")), TRAIN_DONE);
+    check_same("rounded at random", in_directory("one"), in_directory("two"));
 }
 
 /* By default a step has one batch for each rank. */

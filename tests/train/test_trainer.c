@@ -143,6 +143,22 @@ Test(trainer, dtype_is_a_setting)
                   "dtype is f32, but the checkpoint was made with bf16");
 }
 
+/* Without copies in f32; the random numbers of the rounding continue in a resumed run. */
+Test(trainer, updates_are_rounded_at_random)
+{
+    const char *run = COPY "--dtype bf16 --set half_update=stochastic ";
+    char text[512];
+    snprintf(text, sizeof text, "%s --steps 3 --out $OUT/whole", run);
+    program_check(text, 0, "Wrote ");
+    snprintf(text, sizeof text, "%s --steps 2 --out $OUT/part", run);
+    program_check(text, 0, "Wrote ");
+    program_check("train copy-task --resume --steps 3 --out $OUT/part", 0, "Wrote ");
+    program_shell("cmp " CHECKPOINT("whole") " " CHECKPOINT("part"));
+    program_shell("! grep -qa '\\.master\"' " CHECKPOINT("whole"));
+    program_check("train copy-task --resume --set half_update=master --out $OUT/part", 2,
+                  "half_update is master, but the checkpoint was made with stochastic");
+}
+
 Test(trainer, dtypes_that_do_not_work)
 {
     program_check(COPY "--dtype f64 --amp bf16 --out $OUT", 2,
