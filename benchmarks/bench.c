@@ -30,6 +30,8 @@ static const char help[] =
     "                 precision of f32 matrix products: highest (default), high\n"
     "                 or medium, which rounds their operands to bf16\n"
     "  --amp bf16     models: run the forward pass in mixed precision\n"
+    "  --dtype D      models: dtype of the parameters: f32 (default), f64, bf16 or f16; for bf16\n"
+    "                 and f16 the optimizer keeps copies in f32\n"
     "  --filter GLOB  measure only entries whose name matches\n"
     "  --list         print the names of the entries\n"
     "  --seconds S    minimum time to measure each entry for (0.2; embed and scale 1, models 3,\n"
@@ -58,7 +60,8 @@ enum {
     PROFILE,
     PLOT,
     ACCUMULATE,
-    AMP
+    AMP,
+    DTYPE
 };
 
 static const struct option options[] = {
@@ -74,6 +77,7 @@ static const struct option options[] = {
     { "accumulate", required_argument, NULL, ACCUMULATE },
     { "profile", optional_argument, NULL, PROFILE },
     { "amp", required_argument, NULL, AMP },
+    { "dtype", required_argument, NULL, DTYPE },
     { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
     { 0 },
@@ -93,7 +97,7 @@ static int take(void *of, int c)
     request *r = of;
     bench_options *o = &r->options;
     int64_t threads;
-    if (c >= THREADS && c <= AMP)
+    if (c >= THREADS && c <= DTYPE)
         r->given |= BIT(c);
     switch (c) {
     case THREADS:
@@ -137,6 +141,10 @@ static int take(void *of, int c)
         return strcmp(optarg, "bf16") == 0
                    ? 0
                    : cli_usage("bench", "--amp is '%s', must be bf16", optarg);
+    case DTYPE:
+        return br_dtype_named(optarg, &o->dtype) && br_dtype_is_floating(o->dtype)
+                   ? 0
+                   : cli_usage("bench", "--dtype is '%s', must be f32, f64, bf16 or f16", optarg);
     case PLOT:
         o->plot = optarg;
         return 0;
@@ -151,7 +159,7 @@ static const struct part {
     unsigned takes; /* set of the options that not every part takes */
 } parts[] = {
     { "kernels", bench_kernels, 0 },
-    { "models", bench_models, BIT(SERVE) | BIT(PROFILE) | BIT(AMP) },
+    { "models", bench_models, BIT(SERVE) | BIT(PROFILE) | BIT(AMP) | BIT(DTYPE) },
     { "products", bench_products, BIT(SERVE) },
     { "embed", bench_embed, BIT(MODEL) | BIT(FILES) | BIT(SERVE) | BIT(PROFILE) },
     { "small", bench_small, BIT(SERVE) },
@@ -161,19 +169,22 @@ static const struct part {
 };
 
 /* Refuses an option that the part would ignore. Returns CLI_CONTINUE or the exit status. */
-static int check_options(const struct part *part, unsigned given)
+static int check_options(const struct part *part, const bench_options *asked, unsigned given)
 {
     const unsigned special = BIT(MODEL) | BIT(FILES) | BIT(SERVE) | BIT(PROFILE) | BIT(PLOT) |
-                             BIT(ACCUMULATE) | BIT(AMP);
+                             BIT(ACCUMULATE) | BIT(AMP) | BIT(DTYPE);
     for (const struct option *o = options; o->name; o++)
-        if (o->val >= THREADS && o->val <= AMP && (given & special & ~part->takes & BIT(o->val)))
+        if (o->val >= THREADS && o->val <= DTYPE && (given & special & ~part->takes & BIT(o->val)))
             return cli_usage("bench", "%s does not take --%s", part->name, o->name);
+    if (asked->amp && br_dtype_size(asked->dtype) == 8)
+        return cli_usage("bench", "--amp does not convert operands of f64: leave out --amp or "
+                                  "--dtype");
     return CLI_CONTINUE;
 }
 
 int cli_bench(int argc, char **argv)
 {
-    request r = { 0 };
+    request r = { .options.dtype = BR_F32 };
     int status = cli_options(argc, argv, "h", options, help, take, &r);
     if (status != CLI_CONTINUE)
         return status;
@@ -185,7 +196,7 @@ int cli_bench(int argc, char **argv)
         names_add(names, sizeof names, parts[i].name);
         if (strcmp(argv[optind], parts[i].name) != 0)
             continue;
-        status = check_options(&parts[i], r.given);
+        status = check_options(&parts[i], &r.options, r.given);
         return status == CLI_CONTINUE ? parts[i].run(&r.options) : status;
     }
     return cli_usage("bench", "unknown benchmark '%s', must be one of %s%s", argv[optind], names,

@@ -11,6 +11,7 @@ typedef struct bench_options {
     const char *filter; /* glob on names, NULL: all */
     bool json, list;
     bool amp;                 /* models: the forward pass runs in mixed precision, bf16 */
+    br_dtype dtype;           /* models: of the parameters */
     const char *plot;         /* scale: folder for plots; ranks: for a trace; NULL: none */
     bool serve;               /* answer each line of standard input; small: run one step */
     int64_t profile;          /* models: steps to profile instead of timing them, 0: none */

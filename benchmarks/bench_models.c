@@ -338,14 +338,19 @@ static double held_mib(const measured *m)
     return (double)m->held / (1 << 20);
 }
 
-static void begin(measured *m, const phase_entry *phase)
+/* Makes the model and its batch. The optimizer keeps f32 copies of bf16 and f16 parameters, as
+ * `brasa train` does. */
+static void begin(measured *m, const phase_entry *phase, br_dtype dtype)
 {
     br_manual_seed(SEED);
     m->w.module = m->model->make();
+    br_module_to(m->w.module, dtype);
     m->model->make_batch(m->w.batch);
     br_train(m->w.module, phase->drops_out);
     if (phase->has_optimizer && m->model->optimizer)
         m->w.optim = m->model->optimizer(m->w.module);
+    if (m->w.optim && br_dtype_size(dtype) == 2)
+        br_optim_set_half_update(m->w.optim, BR_HALF_MASTER);
 }
 
 static void end(measured *m)
@@ -378,11 +383,11 @@ static void print_model(const bench_options *o, const measured *m, const phase_e
             held_mib(m), m->w.loss);
         return;
     }
-    json_t *row =
-        json_pack("{ss ss si ss ss sf sf sf sf sf}", "name", m->model->name, "phase", phase->name,
-                  "threads", o->threads, "matmul_precision", br_get_float32_matmul_precision(),
-                  "amp", m->amp ? "bf16" : "off", "median_ms", t.median * 1e3, "min_ms",
-                  t.min * 1e3, "peak_mib", peak_mib(), "held_mib", held_mib(m), "loss", m->w.loss);
+    json_t *row = json_pack(
+        "{ss ss si ss ss ss sf sf sf sf sf}", "name", m->model->name, "phase", phase->name,
+        "threads", o->threads, "matmul_precision", br_get_float32_matmul_precision(), "amp",
+        m->amp ? "bf16" : "off", "dtype", br_dtype_name(o->dtype), "median_ms", t.median * 1e3,
+        "min_ms", t.min * 1e3, "peak_mib", peak_mib(), "held_mib", held_mib(m), "loss", m->w.loss);
     json_dumpf(row, stdout, JSON_REAL_PRECISION(9));
     json_decref(row);
     putchar('\n');
@@ -404,7 +409,7 @@ static int run_entry(const bench_options *o, const bench_model *model, const pha
 {
     measured m = { .model = model, .amp = o->amp };
     br_scope *scope = br_scope_begin();
-    begin(&m, phase);
+    begin(&m, phase, o->dtype);
     if (o->serve) {
         serve(&m, phase);
     } else if (o->profile > 0 && !br_failed()) {

@@ -215,13 +215,16 @@ static br_tensor *forward(br_check *check)
     check->n_fresh = 0;
     if (br_failed())
         return NULL;
+    br_autocast *cast = br_autocast_begin(check->mode.amp ? BR_BF16 : BR_F32);
     check->forward(check, check->module);
+    br_tensor *loss = br_failed() ? NULL : check->loss(check);
+    br_autocast_end(cast);
     char name[96];
     snprintf(name, sizeof name, "%s%d/linear.weight", check->fresh_prefix, check->n_fresh);
     if (!br_failed() && br_safetensors_has(check->file, name))
         br_fail(BR_ERROR_STATE, op, "the file has '%s', but forward created only %d such layers",
                 name, check->n_fresh);
-    return br_failed() ? NULL : check->loss(check);
+    return loss;
 }
 
 static void check_outputs(br_check *check)
@@ -300,11 +303,15 @@ static br_optim *make_optimizer(br_check *check)
                 "a training file must have a model, and Adam without amsgrad as the optimizer");
         return NULL;
     }
-    return br_adam(check->module,
-                   BR_OPTIONS(br_adam, .lr = option(o, "lr"),
-                              .beta1 = json_number_value(json_array_get(betas, 0)),
-                              .beta2 = json_number_value(json_array_get(betas, 1)),
-                              .eps = option(o, "eps"), .weight_decay = option(o, "weight_decay")));
+    br_optim *adam =
+        br_adam(check->module,
+                BR_OPTIONS(br_adam, .lr = option(o, "lr"),
+                           .beta1 = json_number_value(json_array_get(betas, 0)),
+                           .beta2 = json_number_value(json_array_get(betas, 1)),
+                           .eps = option(o, "eps"), .weight_decay = option(o, "weight_decay")));
+    if (adam && check->mode.converts && br_dtype_size(check->mode.dtype) == 2)
+        br_optim_set_half_update(adam, BR_HALF_MASTER);
+    return adam;
 }
 
 /* Runs one training step; returns the loss before the update. */
@@ -393,6 +400,11 @@ bool br_check_seed(br_check *check)
     return true;
 }
 
+void br__check_compute_in(br_check *check, br_check_mode mode)
+{
+    check->mode = mode;
+}
+
 bool br_check_run(br_check *check, void *module, br_check_forward_fn forward_of,
                   br_check_result *result)
 {
@@ -411,6 +423,8 @@ bool br_check_run(br_check *check, void *module, br_check_forward_fn forward_of,
     if (check->seeded)
         check_drawn(check);
     load_parameters(check);
+    if (module && check->mode.converts)
+        br_module_to(module, check->mode.dtype);
     if (module)
         br_train(module, check->training);
     if (check->fresh_random)

@@ -3,6 +3,7 @@
 #ifndef BR_CHECK_INTERNAL_H
 #define BR_CHECK_INTERNAL_H
 
+#include "check/mode.h"
 #include "tensor/tensor_internal.h"
 
 #include <brasa/check.h>
@@ -32,6 +33,7 @@ struct br_check {
     br_check_forward_fn forward;
     bool training, trajectory, seeded;
     double rtol, atol;
+    br_check_mode mode;
     int64_t ignore_index; /* of cross_entropy_ignore */
     json_t *config, *tol, *init, *optimizer, *loss_of, *no_grad, *noise;
     br_module *module; /* NULL for a function */
@@ -51,6 +53,9 @@ struct br_check {
     bool fresh_random; /* their initial values are generated from fresh_seed */
     int64_t fresh_seed;
 };
+
+/* Sets the mode. Call it before br_check_run(). */
+void br__check_compute_in(br_check *check, br_check_mode mode);
 
 /* Compares with the file's tensor of that name, using its tolerance. */
 void br__check_compare(br_check *check, const char *name, br_tensor *got);

@@ -61,15 +61,16 @@ static void keep(br_named_tensor *list, int *n, const char *name, br_tensor *t)
         list[(*n)++] = (br_named_tensor){ name, t };
 }
 
-/* Returns the file's tensor <folder>/<name>, on the default device; NULL without an error if it has
- * none. */
+/* Returns the file's tensor <folder>/<name> on the default device, in the dtype of the check; NULL
+ * without an error if the file has none. */
 static br_tensor *find(br_check *check, const char *folder, const char *name)
 {
     char full[256];
     snprintf(full, sizeof full, "%s/%s", folder, name);
-    return br_safetensors_has(check->file, full)
-               ? br_to_device(br_safetensors_get(check->file, full), br_get_default_device())
-               : NULL;
+    if (!br_safetensors_has(check->file, full))
+        return NULL;
+    br_tensor *t = br_to_device(br_safetensors_get(check->file, full), br_get_default_device());
+    return t && br_is_floating(t) && check->mode.converts ? br_to(t, check->mode.dtype) : t;
 }
 
 br_tensor *br_check_input(br_check *check, const char *name)

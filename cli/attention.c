@@ -89,8 +89,9 @@ static void write_page(request *r, int n, char **texts)
     br_scope *scope = br_no_grad_begin();
     cli_autocast();
     char *title = n > 1 ? text_format("%s · %s", texts[0], texts[1]) : NULL;
-    br_attention *attention = r->checkpoint ? train_attend(r->checkpoint, n ? texts[0] : NULL)
-                                            : attention_of_model(r->model, r->cased, n, texts);
+    br_attention *attention = r->checkpoint
+                                  ? train_attend(r->checkpoint, cli_dtype, n ? texts[0] : NULL)
+                                  : attention_of_model(r->model, r->cased, n, texts);
     int64_t size = -1;
     if (attention && !br_failed()) {
         set_views(r, attention);

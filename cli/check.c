@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 static const char help[] =
-    "Usage: brasa check [--threads N] [--json] FILE...\n"
+    "Usage: brasa check [OPTION]... FILE...\n"
     "\n"
     "Compares Brasa with results recorded from PyTorch. A directory stands for all files\n"
     "*.safetensors in it.\n"
@@ -26,6 +26,12 @@ static const char help[] =
     "does not support are skipped and counted.\n"
     "\n"
     "  -t, --threads N  number of threads\n"
+    "      --dtype D    golden-1 files: convert parameters and inputs to f32, f64, bf16 or f16;\n"
+    "                   auto (default): those of the file. For bf16 and f16, the root mean\n"
+    "                   square of a tensor's differences must be at most a quarter of that of\n"
+    "                   its values, plus 4096 times the file's absolute tolerance\n"
+    "      --amp bf16   golden-1 files: run the forward pass in mixed precision, with the same\n"
+    "                   tolerance; off (default)\n"
     "  -j, --json       print the results of ops-1 files as JSON, one line per operation\n"
     "  -l, --list-ops   print the operations and arguments that ops-1 files may use, as JSON\n"
     "  -h, --help       show this help\n"
@@ -40,7 +46,11 @@ typedef struct check {
 static bool check_golden(const char *path)
 {
     br_check_result result;
-    if (!golden_check(path, &result)) {
+    if (!golden_check(path,
+                      (br_check_mode){ .converts = cli_dtype != BR_DTYPE_AUTO,
+                                       .dtype = cli_dtype,
+                                       .amp = cli_amp },
+                      &result)) {
         printf("FAILED  %s: %s\n", path, br_error_message());
         br_clear_error();
         return false;
@@ -94,9 +104,19 @@ static void print_json(const json_t *report)
     free(text);
 }
 
+/* Returns false with an error if an option asks for another dtype: each call has its own. */
+static bool keeps_dtypes(void)
+{
+    if (cli_amp || cli_dtype != BR_DTYPE_AUTO)
+        br_raise(BR_ERROR_ARGUMENT,
+                 "the calls of an ops-1 file have dtypes of their own: leave out %s",
+                 cli_amp ? "--amp" : "--dtype");
+    return !br_failed();
+}
+
 static bool check_samples(const check *c, const char *path, br_safetensors *file)
 {
-    json_t *report, *reports = samples_check(file);
+    json_t *report, *reports = keeps_dtypes() ? samples_check(file) : NULL;
     size_t i;
     if (!reports) {
         printf("FAILED  %s: %s\n", path, br_error_message());
@@ -186,6 +206,8 @@ int cli_check(int argc, char **argv)
     static const struct option options[] = {
         { "threads", required_argument, NULL, 't' },
         { "json", no_argument, NULL, 'j' },
+        { "dtype", required_argument, NULL, CLI_DTYPE },
+        { "amp", required_argument, NULL, CLI_AMP },
         { "list-ops", no_argument, NULL, 'l' },
         { "help", no_argument, NULL, 'h' },
         { 0 },
@@ -196,6 +218,9 @@ int cli_check(int argc, char **argv)
         return status;
     if (c.lists)
         return list_ops();
+    if (cli_amp && cli_dtype != BR_DTYPE_AUTO && br_dtype_size(cli_dtype) == 8)
+        return cli_usage("check",
+                         "--amp does not convert operands of f64: leave out --amp or --dtype");
     if (optind == argc)
         return cli_usage("check", "no file given");
     for (int i = optind; i < argc; i++)

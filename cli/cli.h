@@ -56,6 +56,8 @@ enum { CLI_MATMUL_PRECISION = 1024, CLI_DTYPE, CLI_AMP };
 
 /* The value of --dtype: the dtype in which pretrained models are loaded. */
 extern br_dtype cli_dtype;
+/* Whether --amp asks for mixed precision of bf16. */
+extern bool cli_amp;
 /* Begins a region of mixed precision, which ends with the current scope, if --amp asks for one. */
 void cli_autocast(void);
 

@@ -88,7 +88,7 @@ static int set_matmul_precision(void)
 }
 
 br_dtype cli_dtype = BR_DTYPE_AUTO;
-static bool amp;
+bool cli_amp;
 
 /* Sets cli_dtype; returns 0 or the exit status. */
 static int set_dtype(void)
@@ -100,18 +100,18 @@ static int set_dtype(void)
     return cli_usage(cli_command, "--dtype is '%s', must be auto, f32, f64, bf16 or f16", optarg);
 }
 
-/* Sets `amp`; returns 0 or the exit status. */
+/* Sets cli_amp; returns 0 or the exit status. */
 static int set_amp(void)
 {
-    amp = strcmp(optarg, "bf16") == 0;
-    return amp || strcmp(optarg, "off") == 0
+    cli_amp = strcmp(optarg, "bf16") == 0;
+    return cli_amp || strcmp(optarg, "off") == 0
                ? 0
                : cli_usage(cli_command, "--amp is '%s', must be off or bf16", optarg);
 }
 
 void cli_autocast(void)
 {
-    if (amp)
+    if (cli_amp)
         br_autocast_begin(BR_BF16);
 }
 

@@ -139,7 +139,8 @@ static void fill_from_model(const request *r, const char *text)
 static void fill_from_checkpoint(const request *r, const char *text)
 {
     scratch_bert s;
-    br_tensor *logits = scratch_bert_open(&s, r->checkpoint) ? scratch_bert_fill(&s, text) : NULL;
+    br_tensor *logits =
+        scratch_bert_open(&s, r->checkpoint, cli_dtype) ? scratch_bert_fill(&s, text) : NULL;
     for (int64_t i = 0; logits && i < br_size(logits, 0) && !br_failed(); i++)
         show(r, (names){ .words = s.vocab }, i, br_select(logits, 0, i));
     scratch_bert_close(&s);

@@ -34,6 +34,9 @@ static const char help_options[] =
     "                       or medium, which rounds their operands to bf16\n"
     "      --amp P          mixed precision of the forward pass: off (default) or bf16,\n"
     "                       in which products, convolutions and attention compute\n"
+    "      --dtype D        dtype of the parameters: f32 (default), f64, bf16 or f16; for\n"
+    "                       bf16 and f16 the optimizer keeps copies in f32, or rounds at\n"
+    "                       random with --set half_update=stochastic\n"
     "      --lr X           learning rate\n"
     "      --set KEY=VALUE  change a setting; may be repeated\n"
     "      --out DIR        directory of the results (default: out/RECIPE):\n"
@@ -104,7 +107,8 @@ enum {
     OVERWRITE,
     DATA,
     PROFILE,
-    AMP
+    AMP,
+    DTYPE
 };
 static const struct option options[] = {
     { "preset", required_argument, NULL, PRESET },
@@ -120,6 +124,7 @@ static const struct option options[] = {
     { "data", required_argument, NULL, DATA },
     { "profile", optional_argument, NULL, PROFILE },
     { "amp", required_argument, NULL, AMP },
+    { "dtype", required_argument, NULL, DTYPE },
     { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
     { 0 },
@@ -152,6 +157,9 @@ static int parse_option(train_request *request, int option, const char *value)
         return 0;
     case AMP:
         assign(request, "amp", value);
+        return 0;
+    case DTYPE:
+        assign(request, "dtype", value);
         return 0;
     case LR:
         assign(request, "lr", value);

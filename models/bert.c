@@ -181,12 +181,13 @@ static br_tensor *add_and_norm(br_linear *linear, br_layer_norm *norm, br_tensor
  * was converted to another dtype, and then converted as well. */
 static br_tensor *fresh_add_and_norm(br_bert_mha *self, br_tensor *context, br_tensor *residual)
 {
+    const br_dtype dtype = br_dtype_of(self->W_Q->weight);
     br_linear *linear = br_linear_new(self->n_heads * self->d_v, self->d_model, true);
     br_layer_norm *norm = br_layer_norm_new(self->d_model, NULL);
     if (self->on_new_layers && !br_error_pending())
         self->on_new_layers(self->on_new_layers_context, linear, norm);
-    br_module_to(br_base(linear), br_dtype_of(context));
-    br_module_to(br_base(norm), br_dtype_of(context));
+    br_module_to(br_base(linear), dtype);
+    br_module_to(br_base(norm), dtype);
     br_tensor *output = add_and_norm(linear, norm, context, residual);
     br_module_free(norm);
     br_module_free(linear);

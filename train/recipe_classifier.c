@@ -120,7 +120,7 @@ static const struct {
 static void preset(void *context, const char *name, bool as_written, train_options *options)
 {
     classifier_task *self = context;
-    *self = (classifier_task){ .model = { model_names, 0 },
+    *self = (classifier_task){ .model = { .names = model_names },
                                .as_written = as_written,
                                .hidden_size = 64,
                                .intermediate_size = 128,

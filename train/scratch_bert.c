@@ -13,8 +13,8 @@ static const char *const special_words[N_SPECIAL] = { "[PAD]", "[CLS]", "[SEP]",
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Reads the sizes and as_written from the saved settings. */
-static bool read_config(br_bert_config *config, const char *settings)
+/* Reads the sizes, as_written and the parameters' dtype from the saved settings. */
+static bool read_config(br_bert_config *config, br_dtype *dtype, const char *settings)
 {
     json_t *json =
         settings ? br__json_parse("bert", "settings", settings, strlen(settings), NULL) : NULL;
@@ -27,6 +27,9 @@ static bool read_config(br_bert_config *config, const char *settings)
         ok = json_is_integer(value);
         *br_bert_config_field(config, name) = json_integer_value(value);
     }
+    const char *name = json_string_value(json_object_get(json, "dtype"));
+    *dtype = BR_F32; /* runs in f32 do not store it */
+    ok = ok && (!name || br_dtype_named(name, dtype));
     config->as_written = json_is_true(json_object_get(json, "as_written"));
     json_decref(json);
     return ok;
@@ -46,14 +49,15 @@ static bool read_words(br_vocab *vocab, const char *words)
     return !br_failed();
 }
 
-bool scratch_bert_open(scratch_bert *s, const char *checkpoint)
+bool scratch_bert_open(scratch_bert *s, const char *checkpoint, br_dtype dtype)
 {
     *s = (scratch_bert){ .vocab = br_vocab_new() };
     br_safetensors *file = br_safetensors_open(checkpoint, NULL);
     const char *recipe = file ? br_safetensors_metadata(file, "recipe") : NULL;
     br_bert_config config = { 0 };
+    br_dtype stored;
     bool ok = recipe && strcmp(recipe, "bert-scratch") == 0 &&
-              read_config(&config, br_safetensors_metadata(file, "settings")) &&
+              read_config(&config, &stored, br_safetensors_metadata(file, "settings")) &&
               read_words(s->vocab, br_safetensors_metadata(file, "words"));
     br_safetensors_close(file);
     if (!ok && !br_failed())
@@ -65,7 +69,8 @@ bool scratch_bert_open(scratch_bert *s, const char *checkpoint)
     config.vocab_size = br_vocab_size(s->vocab);
     s->model = br_bert_new(&config);
     br_checkpoint c = { .model = br_base(s->model) };
-    if (br_failed() || !br_checkpoint_load(checkpoint, &c))
+    if (br_failed() || !br_module_to(c.model, stored) || !br_checkpoint_load(checkpoint, &c) ||
+        (dtype != BR_DTYPE_AUTO && !br_module_to(c.model, dtype)))
         return false;
     br_eval(br_base(s->model));
     return true;

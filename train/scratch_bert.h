@@ -9,9 +9,9 @@ typedef struct scratch_bert {
     br_vocab *vocab;
 } scratch_bert;
 
-/* Opens a checkpoint; returns false with an error on failure. Call scratch_bert_close() in either
- * case. */
-bool scratch_bert_open(scratch_bert *s, const char *checkpoint);
+/* Opens a checkpoint and converts the model to `dtype`; BR_DTYPE_AUTO leaves it in the dtype of the
+ * run. Returns false with an error on failure. Call scratch_bert_close() in either case. */
+bool scratch_bert_open(scratch_bert *s, const char *checkpoint, br_dtype dtype);
 void scratch_bert_close(scratch_bert *s);
 /* Returns the logits [n, V] of the n masks in the text. [SEP] in the text may separate two
  * sentences. Returns NULL with an error on failure. */

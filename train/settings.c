@@ -118,12 +118,26 @@ bool settings_assign(settings *s, const char *assignment)
     return ok;
 }
 
+/* Returns the choice whose first name is not stored; NULL for other settings. */
+static setting_choice *optional_choice(const setting *item)
+{
+    setting_choice *choice = item->kind == SETTING_CHOICE ? item->value : NULL;
+    return choice && choice->is_optional ? choice : NULL;
+}
+
+static bool is_stored(const setting *item)
+{
+    const setting_choice *choice = optional_choice(item);
+    return !choice || choice->index > 0;
+}
+
 json_t *settings_to_json(const settings *s)
 {
     json_t *json = json_object();
     bool ok = json != NULL;
     for (int i = 0; ok && i < s->count; i++)
-        ok = json_object_set_new(json, s->items[i].name, to_json(&s->items[i])) == 0;
+        if (is_stored(&s->items[i]))
+            ok = json_object_set_new(json, s->items[i].name, to_json(&s->items[i])) == 0;
     if (ok)
         return json;
     br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the settings");
@@ -160,9 +174,12 @@ bool settings_from_json(settings *s, const json_t *json)
     for (int i = 0; i < s->count && !br_failed(); i++) {
         char text[64];
         const json_t *value = json_object_get(json, s->items[i].name);
-        if (!value && s->items[i].may_change)
+        setting_choice *optional = optional_choice(&s->items[i]);
+        if (!value && optional)
+            optional->index = 0;
+        else if (!value && s->items[i].may_change)
             continue; /* the checkpoint is older than the setting */
-        if (json_text(value, text, sizeof text))
+        else if (json_text(value, text, sizeof text))
             from_text(&s->items[i], text);
         else
             br_raise(BR_ERROR_FORMAT, "the checkpoint's settings have no valid '%s'",
@@ -171,13 +188,22 @@ bool settings_from_json(settings *s, const json_t *json)
     return !br_failed();
 }
 
+/* Writes the value that a checkpoint has; returns false if it has none. */
+static bool stored_text(const setting *item, const json_t *json, char *text, size_t size)
+{
+    const json_t *value = json_object_get(json, item->name);
+    const setting_choice *optional = optional_choice(item);
+    if (!value && optional)
+        return snprintf(text, size, "%s", optional->names[0]) > 0;
+    return json_text(value, text, size);
+}
+
 bool settings_agree(const settings *s, const json_t *json)
 {
     for (int i = 0; i < s->count && !br_failed(); i++) {
-        const json_t *before = json_object_get(json, s->items[i].name);
         json_t *now = to_json(&s->items[i]);
         char was[64] = "", is[64] = "";
-        if (!s->items[i].may_change && json_text(before, was, sizeof was) &&
+        if (!s->items[i].may_change && stored_text(&s->items[i], json, was, sizeof was) &&
             json_text(now, is, sizeof is) && strcmp(was, is) != 0)
             br_raise(BR_ERROR_ARGUMENT, "%s is %s, but the checkpoint was made with %s",
                      s->items[i].name, is, was);

@@ -19,6 +19,7 @@ typedef enum setting_kind {
 typedef struct setting_choice {
     const char *const *names;
     int64_t index;
+    bool is_optional; /* checkpoints do not store the first name, so that older ones have it */
 } setting_choice;
 
 typedef struct setting {

@@ -9,12 +9,16 @@
 
 /* Choices of the setting `amp`. */
 enum { AMP_OFF, AMP_BF16 };
+/* Choices of the setting `half_update`. */
+enum { HALF_MASTER, HALF_STOCHASTIC };
 
 /* Options that all recipes have; each recipe sets its own defaults. */
 typedef struct train_options {
     int64_t steps, seed, checkpoint_every;
     setting_choice matmul_precision; /* of br_set_float32_matmul_precision() */
     setting_choice amp;              /* of the forward pass: AMP_OFF, AMP_BF16 */
+    setting_choice dtype;            /* of the parameters */
+    setting_choice half_update;      /* of bf16 and f16 parameters: HALF_MASTER, ... */
     schedule schedule;
     int64_t accumulate; /* batches per step, whose gradients are averaged; 0: one per rank */
     int64_t zero_stage; /* what is divided among the ranks: ZERO_NOTHING, ... (train/ranks.h) */
@@ -98,9 +102,9 @@ typedef enum train_outcome {
 
 /* Trains, and stores the number of steps that the run has done in *step. */
 train_outcome train_run(const train_request *request, int64_t *step);
-/* Returns the attention of a checkpoint's model for `text`, as a recipe's attend() does; NULL with
- * an error on failure. */
-br_attention *train_attend(const char *checkpoint, const char *text);
+/* Returns the attention of a checkpoint's model for `text`, as a recipe's attend() does, computed
+ * in `dtype`, or in the dtype of the run with BR_DTYPE_AUTO; NULL with an error on failure. */
+br_attention *train_attend(const char *checkpoint, br_dtype dtype, const char *text);
 /* Returns the recipe of the run in a directory; NULL with an error on failure. */
 const recipe *train_recipe_of_run(const char *directory);
 /* Prints the recipe's settings with the preset's values; returns false with an error on failure. */

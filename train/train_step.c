@@ -16,6 +16,13 @@ static void seed_batch(const trainer *t, int64_t batch)
         br_manual_seed(XXH3_64bits_withSeed(&batch, sizeof batch, (uint64_t)t->options.seed));
 }
 
+/* So that all ranks round in the same way: each has run other batches of the step. */
+static void seed_update(const trainer *t)
+{
+    if (t->options.half_update.index == HALF_STOCHASTIC)
+        seed_batch(t, -1 - t->step);
+}
+
 static const br_dtype amp_dtypes[] = { [AMP_OFF] = BR_F32, [AMP_BF16] = BR_BF16 };
 
 /* Runs a batch, whose loss is one term of the step's mean. Adds its gradients to the parameters'
@@ -106,6 +113,7 @@ bool trainer_step(trainer *t, bool stop, double *values)
     if (t->options.clip > 0)
         ranks_clip(&t->ranks, t->parameters, t->options.clip);
     set_rate(t);
+    seed_update(t);
     bool ok = ranks_step(&t->ranks, t->optim);
     t->step += ok;
     /* So that a checkpoint has the same generator for any number of ranks. */

@@ -1,4 +1,4 @@
-/* train/trainer.c - a training run: settings, steps, log, checkpoints, resuming.
+/* train/trainer.c - a training run: steps, log, checkpoints, resuming.
  *
  * A checkpoint holds everything that the next step depends on, except the data. A resumed run
  * creates the data again from the same seed and text, and verifies the text's hash. Its results are
@@ -15,158 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
-
-/* ---- Settings -------------------------------------------------------------------------------- */
-
-static const char *const matmul_precisions[] = { "highest", "high", "medium", NULL };
-
-static const char *const amps[] = { "off", "bf16", NULL };
-
-/* Returns the precision of the process, which the environment may set. */
-static setting_choice current_matmul_precision(void)
-{
-    setting_choice choice = { .names = matmul_precisions };
-    while (strcmp(matmul_precisions[choice.index], br_get_float32_matmul_precision()) != 0)
-        choice.index++;
-    return choice;
-}
-
-static void add_settings(trainer *t)
-{
-    train_options *o = &t->options;
-    o->matmul_precision = current_matmul_precision();
-    o->amp.names = amps;
-    settings_add(&t->settings, (setting){ "steps", SETTING_INTEGER, &o->steps, 0, 1e9, true,
-                                          "total number of steps" });
-    settings_add(&t->settings, (setting){ "seed", SETTING_INTEGER, &o->seed, 0, 0x1p53, false,
-                                          "seed of the initial weights and the data" });
-    settings_add(&t->settings, (setting){ "matmul_precision", SETTING_CHOICE, &o->matmul_precision,
-                                          0, 0, false, "highest, high or medium" });
-    settings_add(&t->settings,
-                 (setting){ "amp", SETTING_CHOICE, &o->amp, 0, 0, false,
-                            "off, or bf16: mixed precision in the forward pass of a step" });
-    schedule_add_settings(&o->schedule, &t->settings, t->recipe->evaluate != NULL);
-    if (o->accumulate == 0)
-        o->accumulate = t->ranks.size;
-    settings_add(&t->settings,
-                 (setting){ "accumulate", SETTING_INTEGER, &o->accumulate, 1, 1 << 20, false,
-                            "batches per step; their gradients are averaged; with several ranks, "
-                            "by default one for each" });
-    settings_add(
-        &t->settings,
-        (setting){ "zero_stage", SETTING_INTEGER, &o->zero_stage, ZERO_NOTHING, ZERO_GRADIENTS,
-                   true,
-                   "with several ranks: 1 divides the optimizer's state among them, 2 also "
-                   "the gradients" });
-    settings_add(&t->settings, (setting){ "clip", SETTING_NUMBER, &o->clip, 0, 1e6, false,
-                                          "largest norm of the gradients; 0: no limit" });
-    settings_add(&t->settings, (setting){ "workers", SETTING_INTEGER, &o->workers, 0, 256, true,
-                                          "threads that prefetch batches" });
-    if (t->recipe->evaluate) {
-        settings_add(&t->settings, (setting){ "eval_every", SETTING_INTEGER, &o->eval_every, 1, 1e9,
-                                              false, "steps between evaluations" });
-        settings_add(
-            &t->settings,
-            (setting){ "patience", SETTING_INTEGER, &o->patience, 0, 1e9, true,
-                       "stop after this many evaluations without a smaller loss; 0: never" });
-    }
-    settings_add(&t->settings, (setting){ "checkpoint_every", SETTING_INTEGER, &o->checkpoint_every,
-                                          1, 1e9, true, "steps between checkpoints" });
-    t->recipe->settings(t->self, &t->settings);
-}
-
-/* Returns the settings in the run's checkpoint; NULL with an error on failure. */
-static json_t *checkpoint_settings(const trainer *t)
-{
-    br_safetensors *file = br_safetensors_open(t->checkpoint, NULL);
-    const char *name = file ? br_safetensors_metadata(file, "recipe") : NULL;
-    const char *text = file ? br_safetensors_metadata(file, "settings") : NULL;
-    json_t *json = text ? br__json_parse("train", t->checkpoint, text, strlen(text), NULL) : NULL;
-    if (file && (!name || !json))
-        br_raise(BR_ERROR_FORMAT, "%s: not a checkpoint written by 'brasa train'", t->checkpoint);
-    else if (file && strcmp(name, t->recipe->name) != 0)
-        br_raise(BR_ERROR_ARGUMENT, "%s: this is a checkpoint of %s, not of %s", t->checkpoint,
-                 name, t->recipe->name);
-    br_safetensors_close(file);
-    return json;
-}
-
-/* Reads the preset's name from the checkpoint; returns false with an error if the command line
- * names a different preset. */
-static bool resume_preset(trainer *t, const char *preset)
-{
-    br_safetensors *file = br_safetensors_open(t->checkpoint, NULL);
-    const char *before = file ? br_safetensors_metadata(file, "preset") : NULL;
-    snprintf(t->preset, sizeof t->preset, "%s", before ? before : "");
-    br_safetensors_close(file);
-    if (preset && !br_failed() && strcmp(t->preset, preset) != 0)
-        br_raise(BR_ERROR_ARGUMENT, "preset is %s, but the checkpoint was made with %s", preset,
-                 *t->preset ? t->preset : "an unknown one");
-    return !br_failed();
-}
-
-static bool assign_all(trainer *t, const train_request *request)
-{
-    for (int i = 0; i < request->n_assignments; i++) {
-        const assignment *a = &request->assignments[i];
-        if (!(a->key ? settings_set(&t->settings, a->key, a->value)
-                     : settings_assign(&t->settings, a->value)))
-            return false;
-    }
-    return true;
-}
-
-/* Checks that values of the command line equal the checkpoint's, except those that may change. With
- * decay_steps=0, the checkpoint's value is used. */
-static bool resume_settings(trainer *t, const train_request *request, const json_t *before)
-{
-    int64_t decay_steps = t->options.schedule.decay_steps;
-    if (!resume_preset(t, request->preset) || !assign_all(t, request) ||
-        (request->as_written && !settings_set(&t->settings, "as_written", "true")))
-        return false;
-    if (t->options.schedule.decay_steps == 0)
-        t->options.schedule.decay_steps = decay_steps;
-    return settings_agree(&t->settings, before);
-}
-
-/* Sets the initial values of a new run. */
-static void begin_settings(trainer *t, const train_request *request)
-{
-    snprintf(t->preset, sizeof t->preset, "%s",
-             request->preset ? request->preset : t->recipe->presets[0]);
-    t->recipe->preset(t->self, t->preset, request->as_written, &t->options);
-    add_settings(t);
-}
-
-/* Sets the preset's or the checkpoint's values, and then those of the request. */
-static train_outcome choose_settings(trainer *t, const train_request *request)
-{
-    begin_settings(t, request);
-    json_t *before = request->resume ? checkpoint_settings(t) : NULL;
-    if (before)
-        settings_from_json(&t->settings, before);
-    train_outcome outcome = br_failed() ? TRAIN_FAILED : TRAIN_DONE;
-    if (outcome == TRAIN_DONE &&
-        !(before ? resume_settings(t, request, before) : assign_all(t, request)))
-        outcome = TRAIN_REFUSED;
-    if (outcome == TRAIN_DONE && t->options.schedule.decay.index == SCHEDULE_PLATEAU &&
-        !t->recipe->evaluate) {
-        br_raise(BR_ERROR_ARGUMENT, "schedule=plateau needs a recipe with metrics, but %s has none",
-                 t->recipe->name);
-        outcome = TRAIN_REFUSED;
-    }
-    if (outcome == TRAIN_DONE && t->options.accumulate % t->ranks.size != 0) {
-        br_raise(BR_ERROR_ARGUMENT,
-                 "accumulate is %" PRId64 ", must be a multiple of the number of ranks, %d",
-                 t->options.accumulate, t->ranks.size);
-        outcome = TRAIN_REFUSED;
-    }
-    schedule_settle(&t->options.schedule, t->options.steps);
-    if (outcome == TRAIN_DONE)
-        br_set_float32_matmul_precision(matmul_precisions[t->options.matmul_precision.index]);
-    json_decref(before);
-    return outcome;
-}
 
 /* ---- Beginning ------------------------------------------------------------------------------- */
 
@@ -230,6 +78,19 @@ static br_scheduler *new_plateau(const trainer *t)
                                                         .patience = s->plateau_patience));
 }
 
+/* Updates of bf16 and f16 parameters are often too small for their dtype, so that the optimizer
+ * keeps f32 copies or rounds at random. */
+static br_optim *new_adam(const trainer *t)
+{
+    static const br_half_update updates[] = {
+        [HALF_MASTER] = BR_HALF_MASTER, [HALF_STOCHASTIC] = BR_HALF_STOCHASTIC
+    };
+    br_optim *adam = br_adam(t->model, BR_OPTIONS(br_adam, .lr = t->options.schedule.lr));
+    if (adam && br_dtype_size(trainer_dtype(t)) == 2)
+        br_optim_set_half_update(adam, updates[t->options.half_update.index]);
+    return adam;
+}
+
 static bool prepare(trainer *t, const train_request *request)
 {
     size_t length = 0;
@@ -240,8 +101,8 @@ static bool prepare(trainer *t, const train_request *request)
              (uint64_t)XXH3_64bits(text ? text : "", length));
     br_manual_seed((uint64_t)t->options.seed);
     t->model = t->recipe->prepare(t->self, &t->options, text, length);
-    if (t->model)
-        t->optim = br_adam(t->model, BR_OPTIONS(br_adam, .lr = t->options.schedule.lr));
+    if (t->model && br_module_to(t->model, trainer_dtype(t)))
+        t->optim = new_adam(t);
     if (t->optim) {
         t->parameters = br_parameters(t->model);
         t->plateau = new_plateau(t);
@@ -258,7 +119,8 @@ static bool connect(trainer *t)
     json_decref(json);
     bool ok = text && ranks_agree(&t->ranks, "other settings", XXH3_64bits(text, strlen(text))) &&
               ranks_agree(&t->ranks, "other data", strtoull(t->data_hash, NULL, 16)) &&
-              ranks_round_alike(&t->ranks, t->options.amp.index != AMP_OFF) &&
+              ranks_round_alike(&t->ranks,
+                                t->options.amp.index != AMP_OFF || trainer_dtype(t) == BR_BF16) &&
               ranks_agree(&t->ranks, "another number of steps done", (uint64_t)t->step) &&
               ranks_begin(&t->ranks, t->model, t->optim, t->options.zero_stage);
     free(text);
@@ -454,7 +316,7 @@ static train_outcome run(trainer *t, const train_request *request)
 {
     if (!set_paths(t, request))
         return TRAIN_FAILED;
-    train_outcome outcome = choose_settings(t, request);
+    train_outcome outcome = trainer_choose_settings(t, request);
     if (outcome == TRAIN_DONE)
         outcome = make_place(t, request);
     if (outcome != TRAIN_DONE)
@@ -541,8 +403,8 @@ const recipe *train_recipe_of_run(const char *directory)
 /* Recreates the checkpoint's data and model, and loads the model. */
 static bool open_run(trainer *t, const train_request *request)
 {
-    begin_settings(t, request);
-    json_t *json = checkpoint_settings(t);
+    trainer_begin_settings(t, request);
+    json_t *json = trainer_checkpoint_settings(t);
     bool ok = json && settings_from_json(&t->settings, json);
     json_decref(json);
     br_checkpoint c = { 0 };
@@ -552,7 +414,7 @@ static bool open_run(trainer *t, const train_request *request)
     return br_checkpoint_load(t->checkpoint, &c);
 }
 
-br_attention *train_attend(const char *checkpoint, const char *text)
+br_attention *train_attend(const char *checkpoint, br_dtype dtype, const char *text)
 {
     train_request request = { .recipe = recipe_of(checkpoint) };
     trainer t = { 0 };
@@ -563,7 +425,7 @@ br_attention *train_attend(const char *checkpoint, const char *text)
         br_raise(BR_ERROR_ARGUMENT, "%s: recipe %s does not support views of its attention",
                  checkpoint, request.recipe->name);
     else if (begin(&t, &request) && (t.checkpoint = text_format("%s", checkpoint)) &&
-             open_run(&t, &request)) {
+             open_run(&t, &request) && (dtype == BR_DTYPE_AUTO || br_module_to(t.model, dtype))) {
         br_eval(t.model);
         br_scope *scope = br_no_grad_begin();
         attention = t.recipe->attend(t.self, text);
@@ -578,7 +440,7 @@ bool train_describe(const train_request *request, FILE *stream, settings_print_l
 {
     trainer t;
     if (begin(&t, request)) {
-        begin_settings(&t, request);
+        trainer_begin_settings(&t, request);
         fprintf(stream, "\nSettings of %s, preset %s%s:\n", t.recipe->name, t.preset,
                 request->as_written ? ", as written" : "");
         settings_print(&t.settings, stream, print);

@@ -32,6 +32,16 @@ typedef struct trainer {
     int64_t step, saved; /* steps done, and those at the last checkpoint; -1: none */
 } trainer;
 
+/* Sets the values of a new run with the preset's settings (train/run_settings.c). */
+void trainer_begin_settings(trainer *t, const train_request *request);
+/* Sets the preset's or the checkpoint's values, and then those of the request. Returns TRAIN_DONE,
+ * or the outcome with an error. */
+train_outcome trainer_choose_settings(trainer *t, const train_request *request);
+/* Returns the settings in the run's checkpoint; NULL with an error on failure. */
+json_t *trainer_checkpoint_settings(const trainer *t);
+/* Returns the dtype of the parameters. */
+br_dtype trainer_dtype(const trainer *t);
+
 /* Runs one step; stores the losses before the update in values. `stop` says that this rank was
  * asked to stop; sets t->stopped if any rank was. Returns false on error. */
 bool trainer_step(trainer *t, bool stop, double *values);

@@ -177,13 +177,11 @@ WORK_ENTRY(recurrent_grad, br_recurrent_tensors, (const br_recurrent_tensors *gi
            IN(w.gi), IN(w.h0), IN(w.c0), IN(w.weight), IN(w.bias), IN(w.y), IN(w.cells), IN(w.kept),
            IN(w.dy), IN_OUT(w.dh), IN_OUT(w.dc), OUT(w.dgi), OUT(w.dgh), IN_OUT(w.dweight))
 WORK_ENTRY(attention, br_attention_tensors, (const char *op, const br_attention_tensors *given),
-           given->query, br__cpu_attention(op, given),
-           IN(w.query), IN(w.key), IN(w.value), IN(w.mask), OUT(w.out), OUT(w.sums))
-WORK_ENTRY(attention_grad, br_attention_tensors,
-           (const char *op, const br_attention_tensors *given), given->query,
-           br__cpu_attention_grad(op, given),
-           IN(w.query), IN(w.key), IN(w.value), IN(w.mask), IN(w.out), IN(w.sums), IN(w.dout),
-           OUT(w.dquery), OUT(w.dkey), OUT(w.dvalue), OUT(w.dmask))
+           given->query, br__cpu_attention(op, given), OUT(w.sums))
+ROWS_WORK_ENTRY(br__cpu_attention_grad_narrows(given), attention_grad, br_attention_tensors,
+                (const char *op, const br_attention_tensors *given), given->query,
+                br__cpu_attention_grad(op, given),
+                IN(w.sums), OUT_ROWS(w.dquery), OUT_ROWS(w.dkey), OUT_ROWS(w.dvalue), OUT(w.dmask))
 ENTRY(rotate,
       (const br_tensor *y, const br_tensor *x, const br_tensor *cos, const br_tensor *sin,
        bool interleaved), x,

@@ -2,6 +2,7 @@
  * file. */
 #include "check/golden/golden.h"
 
+#include "check/check_internal.h"
 #include "common/text.h"
 
 static const golden_model *const tables[] = {
@@ -23,13 +24,15 @@ static const golden_model *find_model(const char *name)
     return NULL;
 }
 
-bool golden_check(const char *path, br_check_result *result)
+bool golden_check(const char *path, br_check_mode mode, br_check_result *result)
 {
     br_check *check = br_check_open(path);
     const golden_model *model = check ? find_model(br_check_model(check)) : NULL;
     void *module = NULL;
     if (model && br_check_seed(check) && model->build)
         module = model->build(check);
+    if (model)
+        br__check_compute_in(check, mode);
     bool ok = model && !br_failed() && br_check_run(check, module, model->forward, result);
     br_module_free(module);
     br_check_close(check);

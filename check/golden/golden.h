@@ -5,6 +5,8 @@
 #ifndef BRASA_CHECK_GOLDEN_H
 #define BRASA_CHECK_GOLDEN_H
 
+#include "check/mode.h"
+
 #include <brasa/brasa.h>
 
 typedef struct golden_model {
@@ -22,8 +24,9 @@ extern const golden_model golden_bert_models[];
 extern const golden_model golden_nn_models[];
 extern const golden_model golden_vanilla_models[];
 
-/* Checks one file with the row for its `model`. Returns false with an error if there is no such
- * row, if the file cannot be read, or if only one of PyTorch and Brasa has a tensor. */
-bool golden_check(const char *path, br_check_result *result);
+/* Checks one file with the row for its `model`, in the dtypes of the mode. Returns false with an
+ * error if there is no such row, if the file cannot be read, or if only one of PyTorch and Brasa
+ * has a tensor. */
+bool golden_check(const char *path, br_check_mode mode, br_check_result *result);
 
 #endif

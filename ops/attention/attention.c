@@ -199,7 +199,7 @@ static br_tensor *attend(const br_tensor *const *inputs, const settings *s, int 
     int64_t two_columns[BR_MAX_DIMS];
     memcpy(two_columns, sizes, sizeof two_columns);
     two_columns[ndim - 1] = 2;
-    br_tensor *out = br__new_in_order(OP, query, ndim, sizes, br__computed(query->dtype));
+    br_tensor *out = br__new_in_order(OP, query, ndim, sizes, query->dtype);
     *sums = br__new_on(OP, query, ndim, two_columns, br__computed(query->dtype));
     if (!out || !*sums)
         return NULL;
@@ -372,13 +372,6 @@ static bool dropout_bits(const br_attention_options *options, const br_tensor *k
     return !br_failed();
 }
 
-/* Returns the result in the dtype of the inputs. The gradient uses it before it is rounded. */
-static br_tensor *rounded(br_tensor *wide, br_dtype dtype)
-{
-    br_scope *scope = br_no_grad_begin();
-    return br__composed(scope, wide ? br_to(wide, dtype) : NULL);
-}
-
 br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *key, br_tensor *value,
                                            br_tensor *attn_mask,
                                            const br_attention_options *options)
@@ -400,11 +393,10 @@ br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *key, br_
         return NULL;
     }
     const br_tensor *const inputs[SAVED] = { query, key, value, attn_mask, bits };
-    br_tensor *sums, *wide = attend(inputs, &s, ndim, sizes, &sums);
-    br_tensor *out = rounded(wide, query->dtype);
+    br_tensor *sums, *out = attend(inputs, &s, ndim, sizes, &sums);
     br_node *node =
         br_record(&attention_op, out, BR_INPUTS(query, key, value, attn_mask), &s, sizeof s);
-    br_tensor *const saved[SAVED] = { query, key, value, attn_mask, bits, wide, sums };
+    br_tensor *const saved[SAVED] = { query, key, value, attn_mask, bits, out, sums };
     for (int i = 0; i < SAVED; i++)
         br_save(node, i, saved[i]);
     br_scope_return(scope, out);

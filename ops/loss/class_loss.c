@@ -27,8 +27,12 @@ bool br__good_targets(const char *op, br_tensor *target, const br_tensor *input,
 
 bool br__check_target_shapes(const char *op, const br_tensor *input, const br_tensor *target)
 {
-    if (!br__floating(op, "input", input) || !br__has_dtype(op, "target", target, BR_I64))
+    if (!br__floating(op, "input", input) || !br__required(op, "target", target))
         return false;
+    if (target->dtype != BR_I64) /* u8 has been converted */
+        return br_fail(BR_ERROR_DTYPE, op,
+                       "target %s is %s, must be i64 or u8 (convert it with br_to())",
+                       br__shape(target), br_dtype_name(target->dtype));
     bool fits = input->ndim >= 1 && target->ndim == input->ndim - 1;
     for (int i = 0; fits && i < target->ndim; i++)
         fits = target->sizes[i] == input->sizes[i == 0 ? 0 : i + 1];

@@ -5,6 +5,14 @@
 
 #include "ops/loss/loss_internal.h"
 
+/* At the beginning of a loss: if the target holds class indices in u8, which PyTorch accepts beside
+ * i64, converts the variable to i64 and returns `call`, the same loss. */
+#define BR_IF_BYTE_TARGET(target, call)                                                            \
+    if ((target) && (target)->dtype == BR_U8 && (target)->mark == BR_MARK_LIVE && !br__failed()) { \
+        br_scope *scope = br_scope_begin();                                                        \
+        target = br_to(target, BR_I64);                                                            \
+        return br__composed(scope, call);                                                          \
+    }
 /* Returns true if every element of the target is a class or ignored; fails otherwise. */
 bool br__good_targets(const char *op, br_tensor *target, const br_tensor *input, int64_t classes,
                       int64_t ignore);

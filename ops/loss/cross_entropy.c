@@ -99,6 +99,7 @@ br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
 {
     BR_OP("cross_entropy");
     BR_AUTOCAST(br_cross_entropy(RAISE(input), RAISE(target), options))
+    BR_IF_BYTE_TARGET(target, br_cross_entropy(input, target, options))
     const br_cross_entropy_options *o = BR_OPTIONS_OF("cross_entropy", br_cross_entropy, options);
     br_class_loss s = { .ignore = o->ignore_index,
                         .mean = o->reduction == BR_REDUCTION_MEAN,

@@ -400,6 +400,7 @@ br_tensor *br_linear_cross_entropy(br_tensor *input, br_tensor *linear_weight, b
                                    const br_linear_cross_entropy_options *options)
 {
     BR_OP(op);
+    BR_IF_BYTE_TARGET(target, br_linear_cross_entropy(input, linear_weight, target, options))
     br_linear_cross_entropy_options o = *BR_OPTIONS_OF(op, br_linear_cross_entropy, options);
     br_scope *scope = br_scope_begin();
     if (br__casts(br__thread.autocast)) {

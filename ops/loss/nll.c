@@ -3,6 +3,7 @@
  * targets nor gradients of weights. */
 #include "ops/autocast.h"
 #include "ops/index/index_internal.h"
+#include "ops/loss/class_loss.h"
 #include "ops/loss/loss_internal.h"
 #include "ops/scaling.h"
 
@@ -100,6 +101,7 @@ br_tensor *br_nll_loss(br_tensor *input, br_tensor *target, const br_cross_entro
     static const char op[] = "nll_loss";
     BR_OP(op);
     BR_AUTOCAST(br_nll_loss(RAISE(input), RAISE(target), options))
+    BR_IF_BYTE_TARGET(target, br_nll_loss(input, target, options))
     options = BR_OPTIONS_OF(op, br_cross_entropy, options);
     br_reduction reduction = options->reduction;
     if (!br__check_targets(op, input, target, options->ignore_index) ||
@@ -173,7 +175,7 @@ br_tensor *br__cross_entropy_composed(br_tensor *input, br_tensor *target,
             return NULL;
         if (target->ndim == input->ndim - 1) /* probably class indices of a wrong dtype */
             return br_fail(BR_ERROR_DTYPE, op,
-                           "target %s is %s, must be i64 (convert it with br_to()), or "
+                           "target %s is %s, must be i64 or u8 (convert it with br_to()), or "
                            "probabilities of shape %s",
                            br__shape(target), br_dtype_name(target->dtype), br__shape(input));
         if (!br__same_shape(input, target) || input->ndim == 0)

@@ -42,6 +42,26 @@ bool br__has_kernel(const char *op, const char *name, const br_tensor *t, br_poi
 
 /* ---- Scalars as operands --------------------------------------------------------------------- */
 
+/* Sets the error of a value that the dtype cannot represent. If only its size is wrong, the message
+ * names the dtypes that reach it. */
+static bool refuse_value(const char *op, double value, br_dtype dtype)
+{
+    char names[64] = "";
+    for (br_dtype d = 0; d < BR_DTYPES && br__is_floating(dtype) && isfinite(value); d++) {
+        if (!br__is_floating(d) || fabs(value) > br__largest(d))
+            continue;
+        strcat(names, names[0] ? ", " : "");
+        strcat(names, br_dtype_name(d));
+    }
+    if (!names[0])
+        return br_fail(BR_ERROR_DTYPE, op, "%g cannot be represented as %s", value,
+                       br_dtype_name(dtype));
+    return br_fail(BR_ERROR_DTYPE, op,
+                   "%g cannot be represented as %s, whose largest number is %g: use a smaller "
+                   "number, or one of: %s",
+                   value, br_dtype_name(dtype), br__largest(dtype), names);
+}
+
 /* Sets *s to the value as the dtype represents it, and fails unless this is allowed. */
 static bool set_operand(const char *op, double value, br_dtype dtype, bool allowed,
                         br_scalar_operand *s)
@@ -50,9 +70,7 @@ static bool set_operand(const char *op, double value, br_dtype dtype, bool allow
         br__tape.nonfinite_op = isfinite(value) ? NULL : op;
     br__host_number(&s->tensor, dtype, &s->value);
     br__put(dtype, &s->value, value);
-    if (!allowed)
-        br_fail(BR_ERROR_DTYPE, op, "%g cannot be represented as %s", value, br_dtype_name(dtype));
-    return allowed;
+    return allowed || refuse_value(op, value, dtype);
 }
 
 bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_operand *s)

@@ -60,7 +60,8 @@ static void check_differs(const char *path, const char *where, change c)
 {
     br_check_result result;
     write_altered(path, c);
-    cr_assert(golden_check(files_path("altered"), &result), "%s", br_error_message());
+    cr_assert(golden_check(files_path("altered"), (br_check_mode){ 0 }, &result), "%s",
+              br_error_message());
     cr_assert(result.excess > 1, "%s is not caught", where);
     cr_assert_str_eq(result.where, where);
 }
@@ -69,7 +70,7 @@ static void check_refused(const char *path, const char *message, change c)
 {
     br_check_result result;
     write_altered(path, c);
-    check_fails(golden_check(files_path("altered"), &result), message);
+    check_fails(golden_check(files_path("altered"), (br_check_mode){ 0 }, &result), message);
 }
 
 Test(golden, differences_are_caught)
@@ -129,8 +130,68 @@ Test(golden, bad_metadata_is_refused)
     check_refused(LAYER, "mode", (change){ .key = "mode", .value = "test" });
     check_refused(ADAM, "Adam", (change){ .key = "optimizer", .value = "{\"name\": \"SGD\"}" });
     br_check_result result;
-    check_fails(golden_check("/nonexistent/file", &result), "/nonexistent/file");
+    check_fails(golden_check("/nonexistent/file", (br_check_mode){ 0 }, &result),
+                "/nonexistent/file");
 }
+
+/* ---- Other dtypes ---------------------------------------------------------------------------- */
+
+#define IN(d) ((br_check_mode){ .converts = true, .dtype = (d) })
+#define AMP   ((br_check_mode){ .amp = true })
+
+/* Checks all files in a mode. Returns how many cannot run, because they fill masks with numbers
+ * that the dtype does not reach. */
+static int check_all(br_check_mode mode)
+{
+    int too_large = 0;
+    glob_t files;
+    cr_assert_eq(glob(BRASA_TEST_DIR "/golden/*.safetensors", 0, NULL, &files), 0);
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        br_check_result result = { 0 };
+        bool ran = golden_check(files.gl_pathv[i], mode, &result);
+        cr_assert(ran || strstr(br_error_message(), "cannot be represented as f16"), "%s: %s",
+                  files.gl_pathv[i], br_error_message());
+        cr_assert(result.excess <= 1, "%s: %g of the tolerance, in %s", files.gl_pathv[i],
+                  result.excess, result.where);
+        too_large += !ran;
+        br_clear_error();
+    }
+    globfree(&files);
+    return too_large;
+}
+
+Test(golden, all_files_agree_in_other_dtypes, .timeout = 120)
+{
+    cr_assert_eq(check_all(IN(BR_F64)), 0);
+    cr_assert_eq(check_all(IN(BR_BF16)), 0);
+    cr_assert_eq(check_all(IN(BR_F16)), 14);
+    cr_assert_eq(check_all(AMP), 0);
+}
+
+/* In f64 the tolerance is that of the file; in bf16 it is below the size of a gradient. */
+Test(golden, differences_are_caught_in_other_dtypes)
+{
+    const struct {
+        const char *tensor;
+        double by;
+        br_check_mode mode;
+    } cases[] = {
+        { "grad/pos_ffn.fc1.bias", 1e-3, IN(BR_F64) },
+        { "grad/pos_ffn.fc1.bias", 0.1, IN(BR_BF16) },
+        { "grad/enc_self_attn.W_K.weight", 0.1, AMP },
+        { "loss", NAN, AMP },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        br_check_result result;
+        write_altered(LAYER, (change){ .tensor = cases[i].tensor, .by = cases[i].by });
+        cr_assert(golden_check(files_path("altered"), cases[i].mode, &result), "%s",
+                  br_error_message());
+        cr_assert(result.excess > 1, "%s is not caught", cases[i].tensor);
+        cr_assert_str_eq(result.where, cases[i].tensor);
+    }
+}
+
+/* ---- Precisions ------------------------------------------------------------------------------ */
 
 static void check_precision(const char *precision)
 {
@@ -139,7 +200,8 @@ static void check_precision(const char *precision)
     check_golden("intended/*.safetensors", 11);
     br_check_result result;
     write_altered(BERT, (change){ .tensor = "loss_lm", .by = 16 });
-    cr_assert(golden_check(files_path("altered"), &result), "%s", br_error_message());
+    cr_assert(golden_check(files_path("altered"), (br_check_mode){ 0 }, &result), "%s",
+              br_error_message());
     cr_assert_gt(result.excess, 1);
     br_set_float32_matmul_precision("highest");
 }

@@ -421,6 +421,11 @@ Test(cli, files_of_operations_are_checked)
     program_check("check $OUT/right", 0, "1 passed, 0 failed\n");
     program_check("check $OUT/first", 1, "0 passed, 1 failed\n");
     program_check("check $OUT/second", 1, "0 passed, 1 failed\n");
+    program_check("check --dtype bf16 $OUT/right", 1,
+                  "the calls of an ops-1 file have dtypes of their own: leave out --dtype");
+    program_check("check --amp bf16 $OUT/right", 1, "leave out --amp");
+    program_check("check --amp bf16 --dtype f64 $OUT/right", 2,
+                  "--amp does not convert operands of f64: leave out --amp or --dtype");
 }
 
 Test(cli, a_directory_without_files_is_a_failure)

@@ -131,6 +131,10 @@ static const pair pairs[] = {
 
     { "check", "threads", "$GOLDEN/bert.gelu.safetensors", "-t 1 $GOLDEN/bert.gelu.safetensors",
       true },
+    { "check", "dtype", "$GOLDEN/bert.gelu.safetensors",
+      "--dtype bf16 $GOLDEN/bert.gelu.safetensors", false },
+    { "check", "amp", "$GOLDEN/bert.BERT.safetensors", "--amp bf16 $GOLDEN/bert.BERT.safetensors",
+      false },
     { "check", "json", "$GOLDEN/bert.gelu.safetensors", "--json $GOLDEN/bert.gelu.safetensors",
       false },
     { "check", "list-ops", "$GOLDEN/bert.gelu.safetensors",
@@ -142,6 +146,7 @@ static const pair pairs[] = {
     { "train", "seed", AGAIN(""), AGAIN("--seed 1"), false },
     { "train", "threads", AGAIN(""), AGAIN("--threads 1"), true },
     { "train", "amp", AGAIN(""), AGAIN("--amp bf16"), false },
+    { "train", "dtype", AGAIN(""), AGAIN("--dtype bf16"), false },
     { "train", "matmul-precision", AGAIN(""), AGAIN(BAD_UNIT), false },
     { "train", "lr", AGAIN(""), AGAIN("--lr 0.1"), false },
     { "train", "set", AGAIN(""), AGAIN("--set batch=8"), false },
@@ -155,6 +160,7 @@ static const pair pairs[] = {
     { "bench", "threads", "small --list", "small --list --threads 0", false },
     { "bench", "matmul-precision", "small --list", "small --list " BAD_UNIT, false },
     { "bench", "amp", "models --list", "models --list --amp f32", false },
+    { "bench", "dtype", "models --list", "models --list --dtype i8", false },
     { "bench", "filter", "small --list", "small --list --filter add", false },
     { "bench", "list", TIMED("small", "--filter add", "ns$"),
       TIMED("small", "--filter add --list", "ns$"), false },
@@ -282,6 +288,17 @@ Test(cli_options, null_keeps_every_byte)
     program_check("tokenize " WORDS " -j -0 -f $OUT/nuls", 0, "\"chars\":[[0,0],[1,3],[0,0]]");
 }
 
+/* Tensors in bf16 have half the bytes of those in f32. */
+Test(cli_options, bench_models_in_bf16)
+{
+    program_shell(
+        "for d in f32 bf16; do \"$BRASA\" bench models --filter attention-2048-causal/forward "
+        "--seconds 1e-6 --json --dtype $d >$OUT/$d || exit; done; "
+        "grep -q '\"dtype\": \"bf16\"' $OUT/bf16 && cat $OUT/f32 $OUT/bf16 | "
+        "sed 's/.*held_mib\": //; s/, .*//' | "
+        "awk 'NR == 1 { f32 = $1 } END { exit !($1 / f32 < 0.52) }'");
+}
+
 /* A part of `brasa bench` refuses the options of other parts, which it would ignore. */
 Test(cli_options, bench_refuses_options_of_other_parts)
 {
@@ -291,6 +308,9 @@ Test(cli_options, bench_refuses_options_of_other_parts)
     program_check("bench embed --list --plot $OUT", 2, "bench: embed does not take --plot");
     program_check("bench sweep --list --profile=2", 2, "bench: sweep does not take --profile");
     program_check("bench kernels --list --amp bf16", 2, "bench: kernels does not take --amp");
+    program_check("bench kernels --list --dtype f64", 2, "bench: kernels does not take --dtype");
+    program_check("bench models --list --dtype f64 --amp bf16", 2,
+                  "bench: --amp does not convert operands of f64: leave out --amp or --dtype");
     program_check("bench small --list --accumulate 2", 2,
                   "bench: small does not take --accumulate");
 }

@@ -52,8 +52,8 @@ static inline void check_golden(const char *pattern, size_t count)
     cr_assert_eq(files.gl_pathc, count, "%zu files match %s", files.gl_pathc, pattern);
     for (size_t i = 0; i < files.gl_pathc; i++) {
         br_check_result result;
-        cr_assert(golden_check(files.gl_pathv[i], &result), "%s: %s", files.gl_pathv[i],
-                  br_error_message());
+        cr_assert(golden_check(files.gl_pathv[i], (br_check_mode){ 0 }, &result), "%s: %s",
+                  files.gl_pathv[i], br_error_message());
         cr_assert(result.excess <= 1, "%s: %g of the tolerance, in %s", files.gl_pathv[i],
                   result.excess, result.where);
         cr_assert(*result.where, "%s: nothing was compared", files.gl_pathv[i]);

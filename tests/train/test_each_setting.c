@@ -35,6 +35,8 @@ static const special specials[] = {
     { NULL, "steps", "4", "", false },
     { NULL, "matmul_precision", "best", "", false }, /* the others need a processor with bf16 */
     { NULL, "amp", "bf16", "", false },
+    { NULL, "dtype", "bf16", "", false },
+    { NULL, "half_update", "stochastic", "--set dtype=bf16", false },
     { NULL, "lr", "0.0001", "", false },
     { NULL, "warmup", "2", "", false },
     { NULL, "schedule", "linear", "", false },

@@ -135,6 +135,21 @@ Test(ranks, runs_are_resumed_by_any_number_of_ranks)
     check_same_losses("resumed", in_directory("whole"), in_directory("part"));
 }
 
+Test(ranks, parameters_of_bf16)
+{
+    run r = { "copy-task", NULL, { "steps=2", "accumulate=4", "dtype=bf16" }, .ranks = 1 };
+    cr_assert_eq(train_ranks(&r, in_directory("one")), TRAIN_DONE);
+    r.ranks = 2;
+    cr_assert_eq(train_ranks(&r, in_directory("two")), TRAIN_DONE);
+    check_same("bf16", in_directory("one"), in_directory("two"));
+    program_shell("rm -r $OUT/one $OUT/two");
+    r.settings[3] = "half_update=stochastic";
+    cr_assert_eq(train_ranks(&r, in_directory("two")), TRAIN_DONE);
+    r.ranks = 1;
+    cr_assert_eq(train_ranks(&r, in_directory("one")), TRAIN_DONE);
+    check_same("rounded at random", in_directory("one"), in_directory("two"));
+}
+
 /* By default a step has one batch for each rank. */
 Test(ranks, one_batch_for_each_rank)
 {
@@ -161,6 +176,8 @@ Test(ranks, ranks_that_do_not_fit_are_refused)
 {
     run r = { "bert-scratch", NULL, { "steps=2", "accumulate=3" }, .ranks = 2 };
     check_refused(r, "accumulate is 3, must be a multiple of the number of ranks, 2");
+    r = (run){ "copy-task", NULL, { "dtype=bf16", "zero_stage=1" }, .ranks = 2 };
+    check_refused(r, "zero_stage is 1, must be 0 with dtype=bf16");
     r = (run){ "bert-scratch", NULL, { "steps=2" }, 3, .fails_on_rank_1 = "seed=5" };
     check_refused(r, "rank 1 has other settings than rank 0");
     r = (run){ "bert-scratch", NULL, { "steps=2" }, 3, .fails_on_rank_2 = "seed=5" };

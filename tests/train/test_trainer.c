@@ -107,6 +107,86 @@ Test(trainer, matmul_precision_is_a_setting)
                                     "! cmp -s $OUT/x $OUT/f32");
 }
 
+#define CHECKPOINT(run) "$OUT/" run "/checkpoint.safetensors"
+
+/* Compares a run in $DTYPE with one that is resumed. Its parameters have the dtype; for bf16 and
+ * f16 the optimizer has f32 copies of them. */
+static void check_dtype(const char *dtype)
+{
+    setenv("DTYPE", dtype, 1);
+    program_check(COPY "--dtype $DTYPE --steps 3 --out $OUT/$DTYPE", 0, "Wrote ");
+    program_check(COPY "--dtype $DTYPE --steps 2 --out $OUT/part", 0, "Wrote ");
+    program_check("train copy-task --resume --steps 3 --out $OUT/part", 0, "Wrote ");
+    program_shell("cmp " CHECKPOINT("$DTYPE") " " CHECKPOINT("part") " && rm -r $OUT/part");
+    program_shell("\"$BRASA\" info " CHECKPOINT(
+        "$DTYPE") " | grep model/ >$OUT/list && "
+                  "grep -qi \" $DTYPE \" $OUT/list && ! grep -vi \" $DTYPE \" $OUT/list");
+    program_shell("grep -qa '\\.master\"' " CHECKPOINT(
+        "$DTYPE") "; "
+                  "case $DTYPE in *16) test $? = 0;; *) test $? = 1;; esac");
+}
+
+/* A checkpoint in f32 does not store the dtype, so that older checkpoints can be resumed. */
+Test(trainer, dtype_is_a_setting)
+{
+    program_check(COPY "--dtype i32 --out $OUT", 2,
+                  "dtype is 'i32', must be one of f32, f64, bf16, f16");
+    check_dtype("f32");
+    check_dtype("f64");
+    check_dtype("bf16");
+    check_dtype("f16");
+    program_shell("! grep -a '\\\\\"dtype\\\\\":' " CHECKPOINT("f32"));
+    program_check("train copy-task --resume --dtype f32 --steps 4 --out $OUT/f32", 0, "Wrote ");
+    program_check("train copy-task --resume --dtype bf16 --out $OUT/f32", 2,
+                  "dtype is bf16, but the checkpoint was made with f32");
+    program_check("train copy-task --resume --dtype f32 --out $OUT/bf16", 2,
+                  "dtype is f32, but the checkpoint was made with bf16");
+}
+
+/* Without copies in f32; the random numbers of the rounding continue in a resumed run. */
+Test(trainer, updates_are_rounded_at_random)
+{
+    const char *run = COPY "--dtype bf16 --set half_update=stochastic ";
+    char text[512];
+    snprintf(text, sizeof text, "%s --steps 3 --out $OUT/whole", run);
+    program_check(text, 0, "Wrote ");
+    snprintf(text, sizeof text, "%s --steps 2 --out $OUT/part", run);
+    program_check(text, 0, "Wrote ");
+    program_check("train copy-task --resume --steps 3 --out $OUT/part", 0, "Wrote ");
+    program_shell("cmp " CHECKPOINT("whole") " " CHECKPOINT("part"));
+    program_shell("! grep -qa '\\.master\"' " CHECKPOINT("whole"));
+    program_check("train copy-task --resume --set half_update=master --out $OUT/part", 2,
+                  "half_update is master, but the checkpoint was made with stochastic");
+}
+
+Test(trainer, dtypes_that_do_not_work)
+{
+    program_check(COPY "--dtype f64 --amp bf16 --out $OUT", 2,
+                  "amp is bf16, but mixed precision does not convert operands of f64: use "
+                  "dtype=f32, or amp=off");
+    program_check(BERT "--dtype f16 --out $OUT", 1,
+                  "-1e+09 cannot be represented as f16, whose largest number is 65504: use a "
+                  "smaller number, or one of: f32, f64, bf16");
+}
+
+/* The commands that read checkpoints run the model in the dtype of the run, or in another one. */
+Test(trainer, checkpoints_are_read_in_any_dtype)
+{
+    static const char fill[] = "fill-mask -j -c " CHECKPOINT("bert") " '[MASK]' ";
+    char shell[512];
+    program_check(BERT "--dtype bf16 --steps 3 --out $OUT/bert", 0, "Wrote ");
+    snprintf(shell, sizeof shell,
+             "\"$BRASA\" %s >$OUT/a && \"$BRASA\" %s --dtype bf16 >$OUT/b && "
+             "\"$BRASA\" %s --dtype f32 >$OUT/c && cmp $OUT/a $OUT/b && ! cmp -s $OUT/a $OUT/c",
+             fill, fill, fill);
+    program_shell(shell);
+    program_check("attention --precision f32 -c " CHECKPOINT("bert") " -o $OUT/a.html", 0,
+                  "Wrote ");
+    program_check("attention --precision f32 -c " CHECKPOINT("bert") " --dtype f64 -o $OUT/b.html",
+                  0, "Wrote ");
+    program_shell("! cmp -s $OUT/a.html $OUT/b.html");
+}
+
 #define PLATEAU                                                                            \
     "train copy-task --preset small --lr 0.3 --set warmup=1 --set schedule=plateau --set " \
     "plateau_factor=1e-9 --set eval_every=1 "

@@ -12,6 +12,7 @@
 #include "backends/cpu/attention/attention.h"
 
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/pointwise/widened.h"
 #include "backends/matmul_precision.h"
 #include "tensor/denormal.h"
 #include "tensor/min_max.h"
@@ -43,6 +44,7 @@ typedef struct job {
                                  the same gradients */
     int64_t chunks, queries, keys; /* gradients: chunks per head, and their sizes */
     int64_t head, step;            /* gradients: first head, and number of the current step */
+    int64_t kernel_bytes;          /* of the scratch memory; gradients of a storage dtype follow */
 } job;
 
 static int64_t ratio(int64_t a, int64_t b)
@@ -64,14 +66,44 @@ static void move(br_strided *x, int64_t elements, int64_t size)
         x->at = (char *)x->at + elements * size;
 }
 
+/* ---- Storage dtypes -------------------------------------------------------------------------- */
+
+/* A br_widen_rows. */
+static void widen_rows(const br_attention_work *w, const br_strided *x, int64_t first, int64_t n,
+                       int64_t from, int64_t columns, float *to)
+{
+    const br_dtype dtype = (br_dtype)w->stored;
+    const int64_t size = (int64_t)br__dtype_size(dtype);
+    const char *at = (const char *)x->at + (first * x->row + from * x->column) * size;
+    for (int64_t i = 0; i < n; i++, at += x->row * size, to += columns) {
+        if (x->column == 1)
+            br__kernels_of(br__computed(dtype))->widen[dtype](columns, to, at);
+        else
+            br__widen(dtype, to, columns, at, x->column * size);
+    }
+}
+
+/* Lets the kernels widen and round the operands if they have a storage dtype. */
+static void read_stored(br_attention *a)
+{
+    if (!br__is_stored(a->dtype))
+        return;
+    a->head.stored = a->dtype;
+    a->head.widen = widen_rows;
+    a->head.narrow = br__kernels_of(br__computed(a->dtype))->narrow[a->dtype];
+}
+
+/* ---- Heads ----------------------------------------------------------------------------------- */
+
 /* Returns the kernels, which round to bf16 if the precision allows it, the processor has a unit for
  * it, and there are enough queries to outweigh rounding and packing. */
 static const br_attention_kernels *kernels_for(const br_attention *a)
 {
     const br_attention_kernels *rounding = NULL;
-    if (a->head.queries >= BF16_QUERIES && br__matmul_precision_of(a->dtype) == BR_MATMUL_MEDIUM)
+    const br_dtype computed = br__computed(a->dtype);
+    if (a->head.queries >= BF16_QUERIES && br__matmul_precision_of(computed) == BR_MATMUL_MEDIUM)
         rounding = br__attention_bf16_kernels();
-    return rounding ? rounding : &br__kernels_of(a->dtype)->attention;
+    return rounding ? rounding : &br__kernels_of(computed)->attention;
 }
 
 /* Returns the arguments of the kernels for head i. */
@@ -79,6 +111,8 @@ static br_attention_work head_at(const br_attention *a, int64_t i)
 {
     br_attention_work w = a->head;
     const int64_t size = (int64_t)br__dtype_size(a->dtype);
+    const int64_t wide = (int64_t)br__dtype_size(br__computed(a->dtype));
+    const int64_t grad = (int64_t)br__dtype_size(a->grad_dtype);
     for (int d = 0; d < a->batch_ndim; d++) {
         const br_attention_batch *step = &a->batch[d];
         const int64_t n = i % a->batch_sizes[d];
@@ -88,12 +122,12 @@ static br_attention_work head_at(const br_attention *a, int64_t i)
         move(&w.value, n * step->value, size);
         move(&w.mask, n * step->mask, w.mask_is_bool ? 1 : size);
         move(&w.out, n * step->out, size);
-        move(&w.sums, n * step->sums, size);
+        move(&w.sums, n * step->sums, wide);
         move(&w.dout, n * step->dout, size);
-        move(&w.dquery, n * step->dquery, size);
-        move(&w.dkey, n * step->dkey, size);
-        move(&w.dvalue, n * step->dvalue, size);
-        move(&w.dmask, n * step->dmask, size);
+        move(&w.dquery, n * step->dquery, grad);
+        move(&w.dkey, n * step->dkey, grad);
+        move(&w.dvalue, n * step->dvalue, grad);
+        move(&w.dmask, n * step->dmask, wide);
         w.first_bit += n * step->bit;
     }
     return w;
@@ -135,12 +169,22 @@ static void set_teams(job *j, double total, double unit)
         j->claim_size = share > 0 ? share : 1;
 }
 
+/* Returns the bytes of a head's gradients in f32 if they have a storage dtype; otherwise 0. */
+static int64_t gradient_bytes(const br_attention *a)
+{
+    const br_attention_work *w = &a->head;
+    if (!br__is_stored(a->grad_dtype))
+        return 0;
+    return ((w->queries + w->keys) * w->width + w->keys * w->value_width) * (int64_t)sizeof(float);
+}
+
 /* Calls `run` with scratch memory for each team and with denormals flushed to zero, since the
  * weights of nearly irrelevant keys are denormal. Returns false with an error if memory cannot be
  * allocated. */
 static bool with_scratch(job *j, bool gradients, void (*run)(job *j))
 {
-    j->scratch_bytes = ratio(j->kernels->scratch(&j->a->head, gradients), 64) * 64;
+    j->kernel_bytes = ratio(j->kernels->scratch(&j->a->head, gradients), 64) * 64;
+    j->scratch_bytes = j->kernel_bytes + (gradients ? ratio(gradient_bytes(j->a), 64) * 64 : 0);
     br_extent *extent;
     size_t bytes = (size_t)(j->teams * j->scratch_bytes);
     j->scratch = br__block_alloc(j->a->op, bytes, &extent);
@@ -168,8 +212,10 @@ static void attend(const job *j, int64_t i, void *scratch)
     j->kernels->forward(&w, first, br__min(first + j->block, w.queries));
 }
 
-bool br__attention(const br_attention *a)
+bool br__attention(const br_attention *given)
 {
+    br_attention to = *given, *a = &to;
+    read_stored(a);
     const int64_t heads = product(a->batch_ndim, a->batch_sizes);
     job j = { .a = a, .kernels = kernels_for(a), .unit = attend };
     j.block = BR_ATTENTION_QUERIES;
@@ -195,15 +241,56 @@ static void differentiate(const job *j, const br_attention_work *w, int64_t t, i
                          br__min(keys + j->keys, w->keys));
 }
 
+/* Replaces a gradient [rows, columns] of a storage dtype by zeros in f32; returns the memory behind
+ * them. */
+static float *widen_gradient(br_strided *gradient, int64_t rows, int64_t columns, float *zeros)
+{
+    if (!gradient->at)
+        return zeros;
+    memset(zeros, 0, (size_t)(rows * columns) * sizeof *zeros);
+    *gradient = (br_strided){ zeros, columns, 1 };
+    return zeros + rows * columns;
+}
+
+/* Rounds a gradient [rows, columns], which has been computed in f32. */
+static void narrow_gradient(const br_attention_work *w, const br_strided *to,
+                            const br_strided *from, int64_t rows, int64_t columns)
+{
+    for (int64_t i = 0; to->at && i < rows; i++)
+        w->narrow(columns, (uint16_t *)to->at + i * to->row,
+                  (const float *)from->at + i * from->row);
+}
+
+static void differentiate_head(const job *j, const br_attention_work *w)
+{
+    for (int64_t t = 0; t < j->chunks; t++)
+        for (int64_t c = 0; c < j->chunks; c++)
+            differentiate(j, w, t, c);
+}
+
+/* The same for gradients of a storage dtype, which are computed in f32 in `memory`. */
+static void differentiate_stored_head(const job *j, const br_attention_work *to, float *memory)
+{
+    br_attention_work w = *to;
+    memory = widen_gradient(&w.dquery, w.queries, w.width, memory);
+    memory = widen_gradient(&w.dkey, w.keys, w.width, memory);
+    widen_gradient(&w.dvalue, w.keys, w.value_width, memory);
+    differentiate_head(j, &w);
+    narrow_gradient(&w, &to->dquery, &w.dquery, w.queries, w.width);
+    narrow_gradient(&w, &to->dkey, &w.dkey, w.keys, w.width);
+    narrow_gradient(&w, &to->dvalue, &w.dvalue, w.keys, w.value_width);
+}
+
 /* Computes the gradients of group i of heads, which add to the same gradients. */
 static void differentiate_heads(const job *j, int64_t i, void *scratch)
 {
     for (int64_t s = 0; s < j->serial; s++) {
         br_attention_work w = head_at(j->a, s * j->parallel + i);
         w.scratch = scratch;
-        for (int64_t t = 0; t < j->chunks; t++)
-            for (int64_t c = 0; c < j->chunks; c++)
-                differentiate(j, &w, t, c);
+        if (br__is_stored(j->a->grad_dtype))
+            differentiate_stored_head(j, &w, (float *)(void *)((char *)scratch + j->kernel_bytes));
+        else
+            differentiate_head(j, &w);
     }
 }
 
@@ -274,6 +361,20 @@ bool br__attention_grad_writes(const br_attention *a)
            w->keys <= BR_ATTENTION_BLOCK && !(w->causal && w->keys > w->queries) && !w->dmask.at;
 }
 
+/* Returns whether threads take whole heads, of which `parallel` have gradients of their own. */
+static bool is_by_heads(int64_t parallel)
+{
+    return parallel >= UNITS_PER_THREAD * br_get_num_threads();
+}
+
+bool br__attention_grad_narrows(const br_attention *a)
+{
+    int64_t parallel;
+    sorted(a, &parallel);
+    return is_by_heads(parallel) && parallel == product(a->batch_ndim, a->batch_sizes) &&
+           !a->head.dmask.at;
+}
+
 bool br__attention_grad(const br_attention *given)
 {
     const int64_t heads = product(given->batch_ndim, given->batch_sizes);
@@ -283,12 +384,13 @@ bool br__attention_grad(const br_attention *given)
     job j = { .kernels = kernels_for(given) };
     br_attention a = sorted(given, &j.parallel);
     a.head.writes = br__attention_grad_writes(given);
+    read_stored(&a);
     j.a = &a;
     j.serial = heads / j.parallel;
     j.chunks = ratio(br__max(w->queries, w->keys), CHUNK);
     j.queries = chunk_size(w->queries, j.chunks);
     j.keys = chunk_size(w->keys, j.chunks);
-    bool by_heads = j.parallel >= UNITS_PER_THREAD * br_get_num_threads();
+    const bool by_heads = is_by_heads(j.parallel);
     j.unit = by_heads ? differentiate_heads : differentiate_chunk;
     j.units = by_heads ? j.parallel : j.parallel * j.chunks;
     /* 5 products instead of 2: S, dP, dV, dK and dQ. */

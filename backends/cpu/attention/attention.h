@@ -22,8 +22,9 @@ typedef struct br_attention_batch {
 
 /* Attention over all combinations of batch indices. */
 typedef struct br_attention {
-    const char *op; /* prefix of errors */
-    br_dtype dtype;
+    const char *op;         /* prefix of errors */
+    br_dtype dtype;         /* of the operands; sums have the dtype in which it is computed */
+    br_dtype grad_dtype;    /* of the gradients: `dtype`, or the one in which it is computed */
     br_attention_work head; /* head 0 */
     int batch_ndim;         /* the first dimension varies fastest */
     int64_t batch_sizes[BR_ATTENTION_BATCH_DIMS];
@@ -32,6 +33,9 @@ typedef struct br_attention {
 
 /* Computes attention. Returns false with an error if scratch memory cannot be allocated. */
 bool br__attention(const br_attention *a);
+/* Returns whether br__attention_grad() can write gradients of a storage dtype: it needs the f32
+ * gradients of one head at a time. */
+bool br__attention_grad_narrows(const br_attention *a);
 /* Adds to the requested gradients, which are those whose `at` is not NULL. Returns false with an
  * error if scratch memory cannot be allocated. */
 bool br__attention_grad(const br_attention *a);

@@ -32,6 +32,8 @@ typedef struct backward_space {
     real *p, *ds;                         /* [KEYS, ROW] */
     real *left_keys, *left_values, *left; /* memory for left operands */
     real *top, *scale, *delta;            /* [QUERIES]; P = exp(S - top) scale */
+    /* Rows of operands of a storage dtype in f32: queries, then dO, then keys; O, then values. */
+    real *rows, *value_rows;
 } backward_space;
 
 static int64_t backward_layout(const br_attention_work *w, char *base, backward_space *s)
@@ -50,6 +52,10 @@ static int64_t backward_layout(const br_attention_work *w, char *base, backward_
     s->top = reserve_elements(base, &used, QUERIES);
     s->scale = reserve_elements(base, &used, QUERIES);
     s->delta = reserve_elements(base, &used, QUERIES);
+    if (w->widen) {
+        s->rows = reserve_elements(base, &used, QUERIES * br__max(w->width, w->value_width));
+        s->value_rows = reserve_elements(base, &used, QUERIES * w->value_width);
+    }
     return used;
 }
 
@@ -67,20 +73,21 @@ static int64_t attention_scratch(const br_attention_work *w, bool gradients)
 static void load_queries(const br_attention_work *w, const backward_space *s, int64_t first,
                          int64_t n)
 {
-    const br_strided *q = &w->query, *dout = &w->dout;
     const real scale = (real)w->scale, keep = (real)w->dropout.scale;
-    pack_panels(s->queries_across, w->width, n, row_at(q, first), q->column, q->row, scale);
-    pack_panels(s->queries, n, w->width, row_at(q, first), q->row, q->column, scale);
-    pack_panels(s->douts_across, w->value_width, n, row_at(dout, first), dout->column, dout->row,
-                keep);
-    pack_panels(s->douts, n, w->value_width, row_at(dout, first), dout->row, dout->column, keep);
+    const br_strided q = read_rows(w, &w->query, first, n, w->width, s->rows);
+    pack_panels(s->queries_across, w->width, n, q.at, q.column, q.row, scale);
+    pack_panels(s->queries, n, w->width, q.at, q.row, q.column, scale);
+    const br_strided dout = read_rows(w, &w->dout, first, n, w->value_width, s->rows);
+    pack_panels(s->douts_across, w->value_width, n, dout.at, dout.column, dout.row, keep);
+    pack_panels(s->douts, n, w->value_width, dout.at, dout.row, dout.column, keep);
+    const br_strided out = read_rows(w, &w->out, first, n, w->value_width, s->value_rows);
     for (int64_t i = 0; i < QUERIES; i++) {
         const real *sums = row_at(&w->sums, first + (i < n ? i : 0));
         s->top[i] = i < n ? sums[0] : 0;
         s->scale[i] = i < n ? sums[1] : 0;
-        s->delta[i] = i < n ? dot_of_outputs(dout, first, i, s->douts, n, w->value_width,
-                                             row_at(&w->out, first + i), keep)
-                            : 0;
+        s->delta[i] =
+            i < n ? dot_of_outputs(&dout, i, s->douts, n, w->value_width, row_at(&out, i), keep)
+                  : 0;
     }
 }
 
@@ -139,11 +146,12 @@ static void add_to_dmask(const br_attention_work *w, const real *ds, int64_t fir
 static void differentiate_block(const br_attention_work *w, const backward_space *s, int64_t first,
                                 int64_t n, int64_t key, int64_t keys)
 {
-    const br_strided *k = &w->key, *v = &w->value;
+    const br_strided k = read_rows(w, &w->key, key, keys, w->width, s->rows);
+    const br_strided v = read_rows(w, &w->value, key, keys, w->value_width, s->value_rows);
     const left_operand left_keys =
-        prepare_left(s->left_keys, keys, w->width, row_at(k, key), k->row, k->column);
+        prepare_left(s->left_keys, keys, w->width, k.at, k.row, k.column);
     const left_operand left_values =
-        prepare_left(s->left_values, keys, w->value_width, row_at(v, key), v->row, v->column);
+        prepare_left(s->left_values, keys, w->value_width, v.at, v.row, v.column);
     for (int64_t i = 0; i < n; i += TILE_COLUMNS)
         differentiate_panel(
             w, s, &left_keys, &left_values, i,
@@ -161,7 +169,7 @@ static void differentiate_block(const br_attention_work *w, const backward_space
     }
     if (w->dquery.at) {
         const left_operand ds = prepare_left(s->left, n, keys, s->ds, 1, ROW);
-        pack_panels(s->keys, keys, w->width, row_at(k, key), k->row, k->column, (real)w->scale);
+        pack_panels(s->keys, keys, w->width, k.at, k.row, k.column, (real)w->scale);
         multiply_panels(n, w->width, &ds, s->keys, panel_rows(keys) * TILE_COLUMNS,
                         row_at(&w->dquery, first), w->dquery.row, !w->writes);
     }

@@ -39,6 +39,16 @@ static inline real *row_at(const br_strided *x, int64_t row)
     return (real *)x->at + row * x->row;
 }
 
+/* Returns rows first .. first + n - 1 of an operand: where they are, or widened in `space`. */
+static br_strided read_rows(const br_attention_work *w, const br_strided *x, int64_t first,
+                            int64_t n, int64_t columns, real *space)
+{
+    if (!w->widen)
+        return (br_strided){ row_at(x, first), x->row, x->column };
+    w->widen(w, x, first, n, 0, columns, (float *)(void *)space);
+    return (br_strided){ space, columns, 1 };
+}
+
 /* ---- Products with panels -------------------------------------------------------------------- */
 
 /* Returns the elements of the panels of a right operand [k, n]. */
@@ -93,6 +103,10 @@ static void fill_with_mask(const br_attention_work *w, const score_block *b, rea
     if (w->mask_is_bool) {
         expand_bools(mask, b, mask->row == 0 ? 1 : b->n, rows);
         transpose(scores, b->row, rows, mask->row == 0 ? 0 : KEYS, 1, b->keys, b->n);
+    } else if (w->widen) {
+        w->widen(w, mask, b->first, mask->row == 0 ? 1 : b->n, b->key, b->keys,
+                 (float *)(void *)rows);
+        transpose(scores, b->row, rows, mask->row == 0 ? 0 : b->keys, 1, b->keys, b->n);
     } else {
         transpose(scores, b->row, row_at(mask, b->first) + b->key * mask->column, mask->row,
                   mask->column, b->keys, b->n);
@@ -225,6 +239,11 @@ typedef struct forward_space {
     real *values;       /* panels for outputs */
     real *keys, *probs; /* memory for left operands */
     real *scores;       /* [KEYS, TILE_COLUMNS] */
+    /* Rows of operands of a storage dtype in f32: queries, then values; keys. */
+    real *rows, *key_rows;
+    /* The outputs of the queries, out_row apart: those of a storage dtype are summed in f32. */
+    real *out;
+    int64_t out_row;
 } forward_space;
 
 /* Reserves `count` elements, rounded up to whole cache lines. Only counts the bytes if `base` is
@@ -236,6 +255,7 @@ static real *reserve_elements(char *base, int64_t *used, int64_t count)
     return (real *)(void *)at;
 }
 
+/* Sets `out` only for operands of a storage dtype. */
 static int64_t forward_layout(const br_attention_work *w, char *base, forward_space *s)
 {
     int64_t used = 0;
@@ -244,6 +264,13 @@ static int64_t forward_layout(const br_attention_work *w, char *base, forward_sp
     s->keys = reserve_elements(base, &used, left_elements(KEYS, w->width));
     s->probs = reserve_elements(base, &used, left_elements(TILE_COLUMNS, KEYS));
     s->scores = reserve_elements(base, &used, KEYS * TILE_COLUMNS);
+    if (w->widen) {
+        const int64_t width = br__max(w->width, w->value_width);
+        s->rows = reserve_elements(base, &used, BR_ATTENTION_QUERIES * width);
+        s->key_rows = reserve_elements(base, &used, KEYS * w->width);
+        s->out = reserve_elements(base, &used, BR_ATTENTION_QUERIES * w->value_width);
+        s->out_row = w->value_width;
+    }
     return used;
 }
 
@@ -258,7 +285,7 @@ static void attend(const br_attention_work *w, const forward_space *s, const lef
                    running *r, int64_t i, const score_block *b)
 {
     real worth[TILE_COLUMNS];
-    real *out = row_at(&w->out, b->first);
+    real *out = s->out + i * s->out_row;
     compute_scores(w, b, keys, s->queries + i * panel_rows(w->width), s->scores);
     for (int64_t j = 0; j < b->n; j += VECTOR)
         softmax_block(b->keys, s->scores + j, r->top + i + j, r->sum + i + j, worth + j);
@@ -266,19 +293,23 @@ static void attend(const br_attention_work *w, const forward_space *s, const lef
         drop_panel(w, b, s->scores);
     for (int64_t j = 0; b->key > 0 && j < b->n; j++)
         if (worth[j] != 1)
-            scale_row(w->value_width, out + j * w->out.row, worth[j]);
+            scale_row(w->value_width, out + j * s->out_row, worth[j]);
     const left_operand probs = prepare_left(s->probs, b->n, b->keys, s->scores, 1, TILE_COLUMNS);
     multiply_panels(b->n, w->value_width, &probs, s->values, panel_rows(KEYS) * TILE_COLUMNS, out,
-                    w->out.row, b->key > 0);
+                    s->out_row, b->key > 0);
 }
 
-/* Divides the outputs by the sums. A query without keys gets zeros. */
-static void finish_queries(const br_attention_work *w, const running *r, int64_t first, int64_t n)
+/* Divides the outputs by the sums, and rounds those of a storage dtype. A query without keys gets
+ * zeros. */
+static void finish_queries(const br_attention_work *w, const forward_space *s, const running *r,
+                           int64_t first, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        real sum = r->sum[i], *out = row_at(&w->out, first + i);
+        real sum = r->sum[i], *out = s->out + i * s->out_row;
         real factor = sum == 0 ? 0 : (real)w->dropout.scale / sum;
         scale_row(w->value_width, out, factor);
+        if (w->narrow)
+            w->narrow(w->value_width, (uint16_t *)w->out.at + (first + i) * w->out.row, out);
         real *sums = row_at(&w->sums, first + i);
         sums[0] = sum == 0 ? (real)INFINITY : r->top[i];
         sums[1] = sum == 0 ? 0 : 1 / sum;
@@ -290,23 +321,28 @@ static void attention_kernel(const br_attention_work *w, int64_t first, int64_t 
     forward_space s;
     running r;
     forward_layout(w, w->scratch, &s);
+    if (!w->widen) {
+        s.out = row_at(&w->out, first);
+        s.out_row = w->out.row;
+    }
     const int64_t n = end - first, keys = w->causal ? br__min(end, w->keys) : w->keys;
     for (int64_t i = 0; i < BR_ATTENTION_QUERIES; i++) {
         r.top[i] = -(real)INFINITY;
         r.sum[i] = 0;
     }
     if (keys == 0)
-        memset(row_at(&w->out, first), 0, (size_t)(n * w->value_width) * sizeof(real));
-    pack_panels(s.queries, w->width, n, row_at(&w->query, first), w->query.column, w->query.row,
-                (real)w->scale);
+        memset(s.out, 0, (size_t)(n * w->value_width) * sizeof(real));
+    const br_strided queries = read_rows(w, &w->query, first, n, w->width, s.rows);
+    pack_panels(s.queries, w->width, n, queries.at, queries.column, queries.row, (real)w->scale);
     for (int64_t key = 0; key < keys; key += KEYS) {
         int64_t count = br__min(keys - key, KEYS);
-        const left_operand left =
-            prepare_left(s.keys, count, w->width, row_at(&w->key, key), w->key.row, w->key.column);
+        const br_strided k = read_rows(w, &w->key, key, count, w->width, s.key_rows);
+        const br_strided v = read_rows(w, &w->value, key, count, w->value_width, s.rows);
+        const left_operand left = prepare_left(s.keys, count, w->width, k.at, k.row, k.column);
         for (int64_t j = 0; j < w->value_width; j += TILE_COLUMNS)
-            pack_panels(
-                s.values + j * panel_rows(KEYS), count, br__min(w->value_width - j, TILE_COLUMNS),
-                row_at(&w->value, key) + j * w->value.column, w->value.row, w->value.column, 1);
+            pack_panels(s.values + j * panel_rows(KEYS), count,
+                        br__min(w->value_width - j, TILE_COLUMNS),
+                        (const real *)v.at + j * v.column, v.row, v.column, 1);
         for (int64_t i = 0; i < n; i += TILE_COLUMNS) {
             score_block b = { first + i, br__min(n - i, TILE_COLUMNS), key, count, TILE_COLUMNS };
             if (w->causal)
@@ -315,7 +351,7 @@ static void attention_kernel(const br_attention_work *w, int64_t first, int64_t 
                 attend(w, &s, &left, &r, i, &b);
         }
     }
-    finish_queries(w, &r, first, n);
+    finish_queries(w, &s, &r, first, n);
 }
 
 #endif

@@ -16,6 +16,12 @@ typedef struct br_strided {
     int64_t row, column;
 } br_strided;
 
+struct br_attention_work;
+/* Widens rows first .. first + n - 1, from column `from` on, of an operand of the work's storage
+ * dtype to f32 numbers [n, columns]. */
+typedef void br_widen_rows(const struct br_attention_work *w, const br_strided *x, int64_t first,
+                           int64_t n, int64_t from, int64_t columns, float *to);
+
 /* Attention of one head, out = dropout(softmax(scale query key^T + mask)) value, and its gradients.
  */
 typedef struct br_attention_work {
@@ -33,6 +39,11 @@ typedef struct br_attention_work {
                         exp(score - top); [inf, 0] if the query attends to no key */
     br_strided dout; /* any strides */
     br_strided dquery, dkey, dvalue, dmask; /* any `at` may be NULL */
+    /* NULL: all operands have the dtype of the kernels. Otherwise query, key, value, mask, out and
+     * dout have a storage dtype of 2 bytes; narrow() rounds n numbers to it. */
+    int stored;
+    br_widen_rows *widen;
+    void (*narrow)(int64_t n, void *to, const void *from);
     bool writes; /* overwrite gradients instead of adding to them; only if one call covers all
                     queries and keys */
     void *scratch;

@@ -70,7 +70,7 @@ static void set_batch(br_attention *a, const br_attention_tensors *t)
 static br_attention attention_of(const char *op, const br_attention_tensors *t)
 {
     const br_tensor *query = t->query, *value = t->value, *mask = t->mask;
-    br_attention a = { .op = op, .dtype = query->dtype };
+    br_attention a = { .op = op, .dtype = query->dtype, .grad_dtype = query->dtype };
     a.head = (br_attention_work){ .queries = query->sizes[query->ndim - 2],
                                   .keys = value->sizes[value->ndim - 2],
                                   .width = query->sizes[query->ndim - 1],
@@ -100,9 +100,27 @@ bool br__cpu_attention(const char *op, const br_attention_tensors *work)
     return br__attention(&a);
 }
 
+bool br__cpu_attention_grad_narrows(const br_attention_tensors *work)
+{
+    const br_attention a = attention_of("", work);
+    return br__attention_grad_narrows(&a);
+}
+
+/* Returns the dtype of the gradients, which is that in which they are computed if the caller has
+ * replaced them by wide copies. */
+static br_dtype gradient_dtype(const br_attention_tensors *work)
+{
+    const br_tensor *const gradients[] = { work->dquery, work->dkey, work->dvalue, work->dmask };
+    for (int i = 0; i < 4; i++)
+        if (gradients[i])
+            return gradients[i]->dtype;
+    return br__computed(work->query->dtype);
+}
+
 bool br__cpu_attention_grad(const char *op, const br_attention_tensors *work)
 {
-    const br_attention a = attention_of(op, work);
+    br_attention a = attention_of(op, work);
+    a.grad_dtype = gradient_dtype(work);
     const br_tensor *const gradients[] = { work->dquery, work->dkey, work->dvalue, work->dmask };
     for (int i = 0; i < 4 && !br__attention_grad_writes(&a); i++)
         if (gradients[i])

@@ -55,10 +55,10 @@ static void pack_panels(real *to, int64_t k, int64_t n, const real *b, int64_t b
 
 /* Returns the dot product of rows i of dO and O [n, width], given scale * dO in panels of its
  * columns. */
-static real dot_of_outputs(const br_strided *dout, int64_t first, int64_t i, const real *panels,
-                           int64_t n, int64_t width, const real *out, real scale)
+static real dot_of_outputs(const br_strided *dout, int64_t i, const real *panels, int64_t n,
+                           int64_t width, const real *out, real scale)
 {
-    (void)dout, (void)first;
+    (void)dout;
     real sum = 0;
     for (int64_t d = 0; d < width; d += TILE_COLUMNS)
         sum += (real)sum_block_of_products(panels + d * n + i * TILE_COLUMNS, out + d,

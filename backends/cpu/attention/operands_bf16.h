@@ -60,11 +60,11 @@ static void pack_panels(real *to, int64_t k, int64_t n, const real *b, int64_t b
 }
 
 /* Returns the dot product of rows i of dO and O [n, width]. dO is not rounded. */
-static real dot_of_outputs(const br_strided *dout, int64_t first, int64_t i, const real *panels,
-                           int64_t n, int64_t width, const real *out, real scale)
+static real dot_of_outputs(const br_strided *dout, int64_t i, const real *panels, int64_t n,
+                           int64_t width, const real *out, real scale)
 {
     (void)panels, (void)n;
-    const real *row = (const real *)dout->at + (first + i) * dout->row;
+    const real *row = (const real *)dout->at + i * dout->row;
     real copy[TILE_COLUMNS], sum = 0;
     for (int64_t d = 0; d < width; d += TILE_COLUMNS) {
         const int64_t count = at_most(width - d, TILE_COLUMNS);

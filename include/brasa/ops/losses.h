@@ -28,10 +28,10 @@ typedef struct br_cross_entropy_options {
 BR_API br_cross_entropy_options br_cross_entropy_defaults(void);
 
 /* Returns -log softmax(input)[target] for class scores input [n, c], [c] or [n, c, d1, ...] and
- * target (i64) [n], [] or [n, d1, ...]. Alternatively target has the input's dtype and shape and
- * holds the probabilities of the classes; ignore_index must then be negative. With class targets,
- * the mean divides by the sum of the weights of the targets that are not ignored; it is NaN if all
- * targets are ignored, as in PyTorch. `options` may be NULL. */
+ * target (i64 or u8) [n], [] or [n, d1, ...]. Alternatively target has the input's dtype and shape
+ * and holds the probabilities of the classes; ignore_index must then be negative. With class
+ * targets, the mean divides by the sum of the weights of the targets that are not ignored; it is
+ * NaN if all targets are ignored, as in PyTorch. `options` may be NULL. */
 BR_API br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
                                    const br_cross_entropy_options *options);
 /* The same as br_cross_entropy() for an input of log-probabilities: -input[target]. label_smoothing

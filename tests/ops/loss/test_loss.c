@@ -101,6 +101,35 @@ Test(loss, ignored_targets_and_empty_inputs)
         0);
 }
 
+/* Class indices in u8 are those in i64. With ignore_index 255 a mask of pixels may leave some out.
+ */
+Test(loss, targets_of_bytes)
+{
+    br_tensor *x = leaf(values(BR_SHAPE(2, 3, 4), 1, BR_F32)), *dx[2];
+    br_tensor *t = br_from_i64(BR_SHAPE(2, 4), (int64_t[]){ 0, 2, 255, 1, 1, 255, 0, 2 });
+    br_tensor *bytes = br_to(t, BR_U8);
+    const br_cross_entropy_options *o =
+        BR_OPTIONS(br_cross_entropy, .ignore_index = 255,
+                   .weight = br_from_f32(BR_SHAPE(3), (float[]){ 1, 2, 3 }));
+    br_tensor *losses[] = { br_cross_entropy(x, t, o), br_cross_entropy(x, bytes, o) };
+    for (int i = 0; i < 2; i++)
+        br_grad(1, &losses[i], 1, &x, &dx[i], NULL);
+    check_same_bits(losses[0], losses[1]);
+    check_same_bits(br_contiguous(dx[0]), br_contiguous(dx[1]));
+    check_same_bits(br_nll_loss(x, t, o), br_nll_loss(x, bytes, o));
+    br_tensor *rows = values(BR_SHAPE(8, 5), 1, BR_F32),
+              *weight = values(BR_SHAPE(3, 5), 1, BR_F32);
+    const br_linear_cross_entropy_options *linear =
+        BR_OPTIONS(br_linear_cross_entropy, .ignore_index = 255);
+    check_same_bits(br_linear_cross_entropy(rows, weight, br_flatten(t, 0, 1), linear),
+                    br_linear_cross_entropy(rows, weight, br_flatten(bytes, 0, 1), linear));
+    check_fails(br_cross_entropy(x, bytes, NULL),
+                "target 255 at position [0, 2] is outside 0 .. 2 and is not ignore_index -100");
+    check_fails(br_cross_entropy(x, br_to(t, BR_I32), NULL),
+                "cross_entropy: target [2, 4] is i32, must be i64 or u8 (convert it with br_to())");
+    check_fails(br_nll_loss(x, br_to(t, BR_BOOL), NULL), "nll_loss: target [2, 4] is bool");
+}
+
 Test(loss, errors)
 {
     br_tensor *x = values(BR_SHAPE(2, 3, 4), 1, BR_F32), *t = br_zeros(BR_SHAPE(2, 4), BR_I64);
