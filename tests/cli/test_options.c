@@ -47,6 +47,7 @@ static const pair pairs[] = {
     { "tokenize", "truncate-left", WORDS " -m 4 'a aa aaa'",
       WORDS " -m 4 --truncate-left 'a aa aaa'", false },
     { "tokenize", "stride", WORDS " -m 4 'a aa aaa'", WORDS " -m 4 --stride 0 'a aa aaa'", false },
+    { "tokenize", "ids", WORDS " 'a aa'", WORDS " --ids 'a aa'", false },
     { "tokenize", "split-special", WORDS " '[SEP]'", WORDS " --split-special '[SEP]'", false },
     { "tokenize", "strict", WORDS " -f $OUT/bytes", WORDS " --strict -f $OUT/bytes", false },
     { "tokenize", "json", WORDS " a", WORDS " --json a", false },
@@ -248,6 +249,14 @@ Test(cli_options, json_of_tokens)
                   "\"word_ids\":[null,2,null],\"special_mask\":[1,0,1],"
                   "\"chars\":[[0,0],[5,8],[0,0]],\"bytes\":[[0,0],[5,8],[0,0]],"
                   "\"tokens\":[\"[CLS]\",\"aaa\",\"[SEP]\"]}]}\n");
+}
+
+Test(cli_options, ids_of_tokens)
+{
+    make_files();
+    program_check("tokenize " WORDS " --ids 'a aa aaa' aa", 0, "2 5 6 7 3\n2 6 3\n");
+    program_check("tokenize " WORDS " --ids --json a", 2, "--ids cannot be used with --json");
+    program_check("tokenize " WORDS " -i -m 4 --stride 0 a", 2, "--ids cannot be used with");
 }
 
 /* Every option that the help texts list is in the table above. */

@@ -74,7 +74,7 @@ class FastComparison(Comparison):
     def check(self, label, texts, got, want):
         for encoding in got, want:
             for part in [encoding] + encoding.get("overflow", []):
-                del part["tokens"]
+                part.pop("tokens", None)
         super().check(label, texts, got, want)
 
 
