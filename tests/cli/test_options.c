@@ -259,6 +259,26 @@ Test(cli_options, ids_of_tokens)
     program_check("tokenize " WORDS " -i -m 4 --stride 0 a", 2, "--ids cannot be used with");
 }
 
+/* Prints the tokens of both ways to encode, which are equal in number. */
+Test(cli_options, bench_of_tokenizers)
+{
+    make_files();
+    program_shell("mkdir -p $OUT/words && printf '[PAD]\\n[UNK]\\n[CLS]\\n[SEP]\\n[MASK]\\na\\n' "
+                  ">$OUT/words/vocab.txt && printf 'a b\\n\\na\\n' >$OUT/lines");
+    const char *const filters[] = { "ids-lines", "offsets-lines" };
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++) {
+        char command[256];
+        snprintf(command, sizeof command,
+                 "bench tokenizers --model $OUT/words --file $OUT/lines --json --seconds 0.01 "
+                 "--filter %s | grep -o '\"tokens\": [0-9]*'",
+                 filters[i]);
+        program_check(command, 0, "\"tokens\": 9\n"); /* 3 of text, and 2 for each line */
+    }
+    program_check("bench tokenizers --model $OUT/words", 2, "needs --model DIR and --file FILE");
+    program_shell(": >$OUT/empty");
+    program_check("bench tokenizers --model $OUT/words --file $OUT/empty", 1, "is empty");
+}
+
 /* Every option that the help texts list is in the table above. */
 Test(cli_options, all_are_tested)
 {
