@@ -5,7 +5,8 @@
 #include <float.h>
 
 static const char help[] =
-    "Usage: brasa bench kernels|models|products|embed|scale|ranks|sweep|small [OPTION]...\n"
+    "Usage: brasa bench kernels|models|products|embed|tokenizers|scale|ranks|sweep|small "
+    "[OPTION]...\n"
     "\n"
     "  kernels        time every operation, forward and backward, at the sizes in\n"
     "                 check/cases/op_cases.def; print the time, GFLOP/s or GB/s, and the\n"
@@ -17,6 +18,8 @@ static const char help[] =
     "  products       time matrix products; print GFLOP/s and GB/s\n"
     "  embed          time sentence embeddings of one text of 8, 128 or 512 tokens, and of\n"
     "                 the lines of a file in batches of 32, with pretrained weights\n"
+    "  tokenizers     time a tokenizer on a text file, as one text and as a text for each\n"
+    "                 line, to ids alone and to ids with offsets; print MiB/s and tokens/s\n"
     "  scale          time a training step of an encoder while length, batch, width, depth\n"
     "                 or threads vary, or, under mpirun, ranks with a batch each\n"
     "  ranks          under mpirun: time all-reduce of 1 KiB to 64 MiB, and training steps with a\n"
@@ -34,12 +37,14 @@ static const char help[] =
     "                 and f16 the optimizer keeps copies in f32\n"
     "  --filter GLOB  measure only entries whose name matches\n"
     "  --list         print the names of the entries\n"
-    "  --seconds S    minimum time to measure each entry for (0.2; embed and scale 1, models 3,\n"
-    "                 sweep 0.005, products 0.02, small 0.05)\n"
+    "  --seconds S    minimum time to measure each entry for (0.2; embed, tokenizers and scale 1,\n"
+    "                 models 3, sweep 0.005, products 0.02, small 0.05)\n"
     "  --json         print one JSON object per line\n"
-    "  --model DIR    embed: folder of a BERT, as downloaded from the Hugging Face hub\n"
-    "  --file FILE    embed: text file whose lines are embedded\n"
-    "  --serve        for comparisons: models, embed, ranks: run one step per line of standard\n"
+    "  --model DIR    embed: folder of a BERT, as downloaded from the Hugging Face hub;\n"
+    "                 tokenizers: folder with the files of a tokenizer\n"
+    "  --file FILE    embed: text file whose lines are embedded; tokenizers: text file\n"
+    "  --serve        for comparisons: models, embed, tokenizers, ranks: run one step per line of "
+    "standard\n"
     "                 input (ranks: of that of each rank); the filter is NAME, NAME/train or\n"
     "                 NAME/forward; sweep, products: measure the entry that each line names;\n"
     "                 small: run one training step and exit\n"
@@ -162,6 +167,7 @@ static const struct part {
     { "models", bench_models, BIT(SERVE) | BIT(PROFILE) | BIT(AMP) | BIT(DTYPE) },
     { "products", bench_products, BIT(SERVE) },
     { "embed", bench_embed, BIT(MODEL) | BIT(FILES) | BIT(SERVE) | BIT(PROFILE) },
+    { "tokenizers", bench_tokenizers, BIT(MODEL) | BIT(FILES) | BIT(SERVE) },
     { "small", bench_small, BIT(SERVE) },
     { "scale", bench_scale, BIT(PLOT) },
     { "ranks", bench_ranks, BIT(SERVE) | BIT(PROFILE) | BIT(PLOT) | BIT(ACCUMULATE) },

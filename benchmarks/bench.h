@@ -15,7 +15,7 @@ typedef struct bench_options {
     const char *plot;         /* scale: folder for plots; ranks: for a trace; NULL: none */
     bool serve;               /* answer each line of standard input; small: run one step */
     int64_t profile;          /* models: steps to profile instead of timing them, 0: none */
-    const char *model, *file; /* embed: folder of the model, and file of lines */
+    const char *model, *file; /* embed, tokenizers: folder of the model, and file of text */
     int64_t accumulate;       /* ranks: batches per step; 0: one for each rank */
     double seconds;           /* minimum time to measure each entry for */
 } bench_options;
@@ -29,6 +29,7 @@ int bench_embed(const bench_options *options);
 int bench_ranks(const bench_options *options);
 int bench_scale(const bench_options *options);
 int bench_sweep(const bench_options *options);
+int bench_tokenizers(const bench_options *options);
 
 /* Returns whether to measure the entry, which is the case if the filter matches its name or that of
  * its group; `group` may be NULL. With --list, prints the name of a matching entry and returns

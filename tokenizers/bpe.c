@@ -31,8 +31,7 @@ uint32_t br__bpe_char(unsigned char byte)
     return 256 + n;
 }
 
-/* Returns the byte that a code point represents, or -1. */
-static int byte_of(uint32_t c)
+int br__bpe_byte(uint32_t c)
 {
     if (c < 256)
         return prints((int)c) ? (int)c : -1;
@@ -44,30 +43,46 @@ static int byte_of(uint32_t c)
     return n == N_LOW + N_MIDDLE ? HIGH : -1;
 }
 
-static br_bpe_class class_of(uint32_t c)
+/* Reads a code point, or an invalid part, and its class. Returns its length. */
+static inline int read_class(const br_bpe *bpe, const char *p, const char *end, br_bpe_class *class,
+                             bool *valid)
 {
-    return (br_bpe_class)br__bits_of_char(&br__bpe_chars, c);
+    uint32_t c = (unsigned char)*p;
+    if (c < 128) { /* the usual case, without a call */
+        *valid = true;
+        *class = bpe->classes[c];
+        return 1;
+    }
+    int length = br__char_read(p, end, &c, valid);
+    *class = (br_bpe_class)br__bits_of_char(&br__bpe_chars, c);
+    return length;
 }
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-static br_place next_place(br_place at, const char *end, br_bpe_class *class)
+/* A text that is split into words. */
+typedef struct splitter {
+    const br_bpe *bpe;
+    const char *end; /* of the text */
+    bool valid;      /* no invalid part was met so far */
+} splitter;
+
+static inline br_place next_place(splitter *s, br_place at, br_bpe_class *class)
 {
-    uint32_t c;
     bool valid;
-    int length = br__char_read(at.p, end, &c, &valid);
-    *class = class_of(c);
+    int length = read_class(s->bpe, at.p, s->end, class, &valid);
+    s->valid &= valid;
     return (br_place){ at.p + length, at.index + 1 };
 }
 
 /* Skips all code points of a class and returns the place after them. Sets *last to the last of
  * them, or to `at` if there are none. */
-static br_place skip(br_place at, const char *end, br_bpe_class class, br_place *last)
+static inline br_place skip(splitter *s, br_place at, br_bpe_class class, br_place *last)
 {
     br_bpe_class is;
     *last = at;
-    while (at.p < end) {
-        br_place next = next_place(at, end, &is);
+    while (at.p < s->end) {
+        br_place next = next_place(s, at, &is);
         if (is != class)
             break;
         *last = at;
@@ -92,23 +107,23 @@ static int contraction(const char *p, const char *end)
 
 /* Returns the end of the word that begins at `at`. `spaced` means that a space which is not in the
  * text precedes it. */
-static br_place word_end(br_place at, const char *end, bool spaced)
+static br_place word_end(splitter *s, br_place at, bool spaced)
 {
-    int n = spaced ? 0 : contraction(at.p, end);
+    int n = spaced ? 0 : contraction(at.p, s->end);
     if (n > 0)
         return (br_place){ at.p + n, at.index + n };
     br_place first = at, last;
     if (!spaced && *at.p == ' ')
         first = (br_place){ at.p + 1, at.index + 1 };
     br_bpe_class class = BR_BPE_SPACE;
-    if (first.p < end)
-        next_place(first, end, &class);
+    if (first.p < s->end)
+        next_place(s, first, &class);
     if (class != BR_BPE_SPACE)
-        return skip(first, end, class, &last);
+        return skip(s, first, class, &last);
     /* White space at the end of the text is one word. Before another word, its last code point is
      * left out, because it may belong to that word. */
-    br_place over = skip(at, end, BR_BPE_SPACE, &last);
-    return over.p == end || (last.p == at.p && !spaced) ? over : last;
+    br_place over = skip(s, at, BR_BPE_SPACE, &last);
+    return over.p == s->end || (last.p == at.p && !spaced) ? over : last;
 }
 
 /* ---- Merges ---------------------------------------------------------------------------------- */
@@ -168,9 +183,8 @@ static candidate pop(reader *r)
 /* Returns the merge of two tokens, or NULL. */
 static const br_merge *merge_of(const br_bpe *bpe, int64_t left, int64_t right)
 {
-    uint32_t pair[2] = { (uint32_t)left, (uint32_t)right };
-    int64_t i = br_vocab_find(bpe->pairs, (const char *)pair, sizeof pair);
-    return i < 0 ? NULL : &bpe->merges[i];
+    const br_merge *m = br__bpe_place(bpe, (int32_t)left, (int32_t)right);
+    return m->left < 0 ? NULL : m;
 }
 
 /* Pushes the merge of symbol `at` with the next one, if it exists, to the heap. */
@@ -274,25 +288,68 @@ static bool push_char(reader *r, br_place *at, const char *end)
 /* Pushes the prefix space. Its offsets are those of the text's first code point. */
 static bool push_space(reader *r, br_place at, const char *end)
 {
-    br_bpe_class class;
-    br_place next = next_place(at, end, &class);
-    br_span bytes = { at.p - r->base.text, next.p - r->base.text },
-            chars = { at.index, next.index };
-    return push_byte(r, ' ', bytes, chars);
+    uint32_t c;
+    bool valid;
+    int length = br__char_read(at.p, end, &c, &valid);
+    int64_t begin = at.p - r->base.text;
+    return push_byte(r, ' ', (br_span){ begin, begin + length },
+                     (br_span){ at.index, at.index + 1 });
+}
+
+/* Tokenizes the word `at` .. `over`. */
+static bool read_word(reader *r, br_place at, br_place over, const char *end, bool spaced)
+{
+    if (spaced && !push_space(r, at, end))
+        return false;
+    while (at.p < over.p)
+        if (!push_char(r, &at, end))
+            return false;
+    return end_word(r);
+}
+
+/* Tokenizes bytes of a word to ids alone. */
+static bool read_bytes(br_text_reader *base, const char *bytes, size_t n)
+{
+    reader *r = (reader *)base;
+    const br_span none = { 0 };
+    for (size_t i = 0; i < n; i++)
+        if (!push_byte(r, (unsigned char)bytes[i], none, none))
+            return false;
+    return end_word(r);
+}
+
+/* Returns whether a merge may join the byte at the end of a token with that at the beginning of the
+ * next one. */
+static bool joins(const br_bpe *bpe, unsigned char last, unsigned char first)
+{
+    return bpe->joins[last][first / 8] >> first % 8 & 1;
+}
+
+/* Tokenizes a word of valid UTF-8 to ids alone, one after the other of the parts that no merge
+ * joins. In Chinese, where a word may be a whole clause, most parts are single characters. */
+static bool read_ids(reader *r, const char *p, const char *over, const char *end)
+{
+    const br_bpe *bpe = br__bpe_of(r->base.t);
+    for (const char *from = p; from < over; from = p) {
+        do {
+            p++;
+        } while (p < over && joins(bpe, (unsigned char)p[-1], (unsigned char)*p));
+        if (!br__read_cached(&r->base, from, (size_t)(p - from), end, read_bytes))
+            return false;
+    }
+    return true;
 }
 
 static bool read_words(br_text_reader *base, br_place *at, const char *end)
 {
     reader *r = (reader *)base;
-    bool spaced = br__bpe_of(base->t)->prefix_space && *at->p != ' ';
-    for (; at->p < end; spaced = false) {
-        br_place over = word_end(*at, end, spaced);
-        if (spaced && !push_space(r, *at, end))
-            return false;
-        while (at->p < over.p)
-            if (!push_char(r, at, end))
-                return false;
-        if (!end_word(r))
+    splitter s = { .bpe = br__bpe_of(base->t), .end = end };
+    bool spaced = s.bpe->prefix_space && *at->p != ' ';
+    for (br_place over; at->p < end; *at = over, spaced = false) {
+        s.valid = true;
+        over = word_end(&s, *at, spaced);
+        bool ids_alone = base->list->cache && s.valid && !spaced;
+        if (!(ids_alone ? read_ids(r, at->p, over.p, end) : read_word(r, *at, over, end, spaced)))
             return false;
     }
     return true;
@@ -319,7 +376,7 @@ static size_t bytes_of(const char *token, char *out)
         uint32_t c;
         bool valid;
         i += (size_t)br__char_read(token + i, token + length, &c, &valid);
-        int byte = byte_of(c);
+        int byte = br__bpe_byte(c);
         if (byte < 0) {
             memcpy(out, token, length);
             return length;
@@ -381,7 +438,6 @@ static void free_bpe(void *model)
     br_bpe *bpe = model;
     if (!bpe)
         return;
-    br_vocab_free(bpe->pairs);
     br_free(bpe->merges);
     br_free(bpe);
 }

@@ -13,6 +13,26 @@ static const char op[] = "tokenizer_from_bpe";
 
 /* ---- Merges ---------------------------------------------------------------------------------- */
 
+/* Doubles the table. */
+static bool grow_merges(br_bpe *bpe)
+{
+    enum { FIRST = 64 };
+    br_bpe old = *bpe;
+    uint64_t n = old.merges ? old.merge_mask + 1 : 0, more = n ? 2 * n : FIRST;
+    br_merge *merges = br_malloc(more * sizeof *merges);
+    if (!merges)
+        return false;
+    for (uint64_t i = 0; i < more; i++)
+        merges[i].left = -1;
+    bpe->merges = merges;
+    bpe->merge_mask = more - 1;
+    for (uint64_t i = 0; i < n; i++)
+        if (old.merges[i].left >= 0)
+            *br__bpe_place(bpe, old.merges[i].left, old.merges[i].right) = old.merges[i];
+    br_free(old.merges);
+    return true;
+}
+
 bool br__bpe_begin(br_tokenizer *t)
 {
     br_bpe *bpe = t->model = br_calloc(1, sizeof *bpe);
@@ -21,13 +41,17 @@ bool br__bpe_begin(br_tokenizer *t)
     t->model_words = br_vocab_size(t->all.words);
     if (!bpe)
         return false;
-    bpe->pairs = br_vocab_new();
+    for (unsigned c = 0; c < sizeof bpe->classes; c++)
+        bpe->classes[c] = (uint8_t)br__bits_of_char(&br__bpe_chars, c);
     for (int byte = 0; byte < 256; byte++) {
         char text[4];
         int n = br__char_write(br__bpe_char((unsigned char)byte), text);
         bpe->byte_ids[byte] = br__word_id(&t->all, text, (size_t)n);
+        /* The unknown token stands for such a byte, and merges may name it: do not cut. */
+        if (bpe->byte_ids[byte] < 0)
+            memset(bpe->joins, 0xff, sizeof bpe->joins);
     }
-    return bpe->pairs;
+    return grow_merges(bpe);
 }
 
 /* Looks up the id of the concatenation of two tokens; -1 if there is none. Returns false if
@@ -45,16 +69,37 @@ static bool joined_id(const br_tokenizer *t, const char *left, size_t n, const c
     return true;
 }
 
-static bool set_merge(br_bpe *bpe, int64_t left, int64_t right, int64_t rank, int64_t id)
+/* Returns the byte that a code point of a token represents, or 0 if it represents none: no word
+ * has such a token. */
+static unsigned char byte_at(const char *p, const char *end)
 {
-    uint32_t pair[2] = { (uint32_t)left, (uint32_t)right };
-    int64_t i = br_vocab_add(bpe->pairs, (const char *)pair, sizeof pair);
-    br_merge *merges =
-        i < 0 ? NULL : br__grow_tokens(bpe->merges, &bpe->merge_capacity, i, sizeof *merges);
-    if (!merges)
+    uint32_t c;
+    bool valid;
+    br__char_read(p, end, &c, &valid);
+    int byte = br__bpe_byte(c);
+    return byte < 0 ? 0 : (unsigned char)byte;
+}
+
+/* Marks the bytes that a merge of two tokens joins. */
+static void mark_join(br_bpe *bpe, br_text left, br_text right)
+{
+    uint32_t c;
+    if (left.length == 0 || right.length == 0)
+        return;
+    const char *end = left.data + left.length;
+    unsigned char a = byte_at(end - br__char_before(left.data, end, &c), end);
+    unsigned char b = byte_at(right.data, right.data + right.length);
+    bpe->joins[a][b / 8] |= (uint8_t)(1 << b % 8);
+}
+
+/* Adds a merge. If the pair has one already, the new one replaces it. */
+static bool set_merge(br_bpe *bpe, br_merge merge)
+{
+    if (2 * (uint64_t)(bpe->n_merges + 1) > bpe->merge_mask + 1 && !grow_merges(bpe))
         return false;
-    bpe->merges = merges;
-    merges[i] = (br_merge){ rank, id }; /* the last of equal lines wins */
+    br_merge *place = br__bpe_place(bpe, merge.left, merge.right);
+    bpe->n_merges += place->left < 0;
+    *place = merge;
     return true;
 }
 
@@ -69,7 +114,11 @@ bool br__bpe_add_merge(br_tokenizer *t, br_text left, br_text right, int64_t ran
             : b < 0  ? "merges a right token that is not in the vocabulary"
             : id < 0 ? "merges to a token that is not in the vocabulary"
                      : NULL;
-    return *what || set_merge(br__bpe_of(t), a, b, rank, id);
+    if (*what)
+        return true;
+    mark_join(br__bpe_of(t), left, right);
+    return set_merge(br__bpe_of(t),
+                     (br_merge){ (int32_t)a, (int32_t)b, (int32_t)id, (int32_t)rank });
 }
 
 const char *br__bpe_split_merge(const char *line, size_t length, br_text *left, br_text *right)

@@ -14,18 +14,23 @@ typedef enum br_bpe_class {
 
 extern const br_char_table br__bpe_chars;
 
-/* The result of merging a pair of tokens. The merge with the lowest rank in a word comes first. */
+/* A pair of tokens that are merged to the token `id`. The merge with the lowest rank in a word
+ * comes first. */
 typedef struct br_merge {
-    int64_t rank, id;
+    int32_t left, right, id, rank;
 } br_merge;
 
 /* The data of a byte-level BPE tokenizer besides its tokens. */
 typedef struct br_bpe {
-    bool prefix_space; /* add a space to a text that does not begin with one */
-    br_vocab *pairs;   /* each word is two uint32_t ids */
-    br_merge *merges;  /* one for each pair */
-    int64_t merge_capacity;
+    bool prefix_space;   /* add a space to a text that does not begin with one */
+    br_merge *merges;    /* an open-addressing table; at most half is in use */
+    uint64_t merge_mask; /* number of its places - 1, which are a power of two */
+    int64_t n_merges;
     int64_t byte_ids[256]; /* -1: the vocabulary has no token for the byte */
+    uint8_t classes[128];  /* br_bpe_class of each ASCII character */
+    /* joins[a][b / 8] has bit b % 8 if a merge joins the byte a at the end of a token with b at the
+     * beginning of the next one. Elsewhere a word can be cut: no merge crosses the cut. */
+    uint8_t joins[256][256 / 8];
 } br_bpe;
 
 static inline br_bpe *br__bpe_of(const br_tokenizer *t)
@@ -35,6 +40,22 @@ static inline br_bpe *br__bpe_of(const br_tokenizer *t)
 
 /* Returns the code point that represents a byte in tokens. */
 uint32_t br__bpe_char(unsigned char byte);
+/* Returns the byte that a code point represents, or -1. */
+int br__bpe_byte(uint32_t c);
+
+/* Returns the place of a pair of tokens in the table, or the free place, whose `left` is -1, where
+ * it must be inserted. */
+static inline br_merge *br__bpe_place(const br_bpe *bpe, int32_t left, int32_t right)
+{
+    const uint64_t odd = 0x9e3779b97f4a7c15;
+    uint64_t hash = ((uint64_t)left << 32 | (uint32_t)right) * odd;
+    hash = (hash ^ hash >> 32) * odd;
+    for (uint64_t at = hash >> 32;; at++) {
+        br_merge *m = &bpe->merges[at & bpe->merge_mask];
+        if (m->left < 0 || (m->left == left && m->right == right))
+            return m;
+    }
+}
 
 enum { BR_MAX_MERGES_BYTES = 1 << 28 };
 

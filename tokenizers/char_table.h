@@ -29,13 +29,19 @@ typedef struct br_char_table {
 
 void br__char_table_unpack(const br_char_table *table);
 
-/* Returns the property bits of a code point. */
-static inline unsigned br__bits_of_char(const br_char_table *table, uint32_t c)
+/* Returns the indices of the kinds of all code points in the page of c. */
+static inline const uint8_t *br__page_of_char(const br_char_table *table, uint32_t c)
 {
     const br_char_pages *p = table->pages;
     if (!atomic_load_explicit(&p->ready, memory_order_acquire))
         br__char_table_unpack(table);
-    return table->kinds[p->numbers[p->page[c / BR_CHAR_PAGE]][c % BR_CHAR_PAGE]];
+    return p->numbers[p->page[c / BR_CHAR_PAGE]];
+}
+
+/* Returns the property bits of a code point. */
+static inline unsigned br__bits_of_char(const br_char_table *table, uint32_t c)
+{
+    return table->kinds[br__page_of_char(table, c)[c % BR_CHAR_PAGE]];
 }
 
 #endif

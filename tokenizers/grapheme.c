@@ -80,3 +80,15 @@ bool br__grapheme_goes_on(br_graphemes *g, uint32_t c)
                          .odd = is_regional(c) && !g->odd };
     return goes_on;
 }
+
+bool br__graphemes_join(uint32_t a, uint32_t b)
+{
+    br_graphemes g = { 0 };
+    br__grapheme_goes_on(&g, a);
+    return br__grapheme_goes_on(&g, b);
+}
+
+bool br__grapheme_stands_alone(uint32_t c)
+{
+    return flags_of(c) == 0 && !is_regional(c);
+}

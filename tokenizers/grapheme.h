@@ -21,6 +21,12 @@ typedef struct br_graphemes {
  * zeroed before the first call. */
 bool br__grapheme_goes_on(br_graphemes *g, uint32_t c);
 
+/* Returns whether b may be in the same cluster as a before it, if a begins the text. */
+bool br__graphemes_join(uint32_t a, uint32_t b);
+
+/* Returns whether c is always a cluster of its own, except beside a code point that joins any. */
+bool br__grapheme_stands_alone(uint32_t c);
+
 /* The flags of all code points except Hangul syllables, whose flags are computed. */
 extern const br_char_table br__grapheme_chars;
 

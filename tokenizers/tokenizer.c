@@ -41,7 +41,8 @@ br_tokenizer *br__tokenizer_new(void)
         t->roles[role] = -1;
     t->all.words = br_vocab_new();
     t->inner.words = br_vocab_new();
-    if (t->all.words && t->inner.words && br__tokenizer_set_prefix(t, "##"))
+    t->caches = br__spare_caches_new();
+    if (t->all.words && t->inner.words && t->caches && br__tokenizer_set_prefix(t, "##"))
         return t;
     br_tokenizer_free(t);
     return NULL;
@@ -51,6 +52,7 @@ void br_tokenizer_free(br_tokenizer *t)
 {
     if (!BR_END("tokenizer_free", t))
         return;
+    br__spare_caches_free(t->caches);
     br_vocab_free(t->all.words);
     br_vocab_free(t->inner.words);
     br_free(t->all.ids);

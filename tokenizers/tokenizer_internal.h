@@ -5,6 +5,7 @@
 
 #include "tensor/tensor_internal.h"
 #include "tokenizers/char_table.h"
+#include "tokenizers/word_cache.h"
 
 #include <brasa/data.h>
 #include <brasa/tokenizers.h>
@@ -98,7 +99,7 @@ typedef struct br_token br_token;
 /* The functions of one kind of tokenizer. */
 typedef struct br_tokenizer_kind {
     const char *name; /* of the model in tokenizer.json */
-    /* Appends the text's tokens; the caller frees list->items in any case. */
+    /* Appends the text's tokens to the list. */
     bool (*tokenize)(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
                      br_token_list *list);
     /* Implements br_tokenizer_decode_text() for checked arguments; `length` is never NULL. */
@@ -165,8 +166,9 @@ struct br_tokenizer {
     bool one_type;       /* a second text has type id 0, too */
     bool classify_both;  /* put `classify` before a second text, too */
     bool separate_twice; /* put `separator` before a second text, too */
-    bool trim_offsets;   /* exclude the spaces around a token from its offsets ... */
-    bool trim_first;     /* ... including a single space at the beginning of the first token */
+    br_spare_caches *caches;
+    bool trim_offsets; /* exclude the spaces around a token from its offsets ... */
+    bool trim_first;   /* ... including a single space at the beginning of the first token */
 };
 
 static inline bool br__splits_special(const br_tokenizer *t, const br_encode_options *options)
@@ -229,8 +231,11 @@ struct br_token {
     int64_t before, after; /* spaces at the beginning and the end, in code points */
 };
 
+/* The tokens of a text or, if there is a cache, only their ids. */
 struct br_token_list {
-    br_token *items;
+    br_word_cache *cache;
+    br_token *items; /* NULL if there is a cache */
+    int64_t *ids;    /* NULL if there is none */
     int64_t count, capacity;
 };
 
@@ -239,7 +244,11 @@ static inline void *br__grow_tokens(void *items, int64_t *capacity, int64_t coun
 {
     return br__grow_from(64, items, capacity, count, item_size);
 }
+/* Appends a token, or its id if the list has only ids. */
 bool br__push_token(br_token_list *list, br_token token);
+/* Makes room for n more ids in a list of ids. Returns false if allocation fails. */
+bool br__reserve_ids(br_token_list *list, int64_t n);
+void br__free_tokens(br_token_list *list);
 /* Sets the offsets of a token that stands for first .. last, and counts its spaces. */
 void br__set_places(br_token *token, const br_char *first, const br_char *last);
 /* Returns the number of code points in valid UTF-8. */
@@ -273,6 +282,32 @@ struct br_text_reader {
     /* Reads text without added tokens and advances *at to its end. */
     bool (*read)(br_text_reader *r, br_place *at, const char *end);
 };
+
+/* Tokenizes a word, whose ids must depend on its bytes alone. */
+typedef bool br_read_word(br_text_reader *r, const char *word, size_t length);
+/* Calls `read` for a word that the cache lacks and, unless the key is NULL, puts it there. */
+bool br__read_new(br_text_reader *r, const char *word, size_t length, const br_word_key *key,
+                  br_read_word *read);
+
+/* Appends the ids of a word, in memory that ends at `end`, to a list of ids: those in the cache, or
+ * those that `read` appends. */
+static inline bool br__read_cached(br_text_reader *r, const char *word, size_t length,
+                                   const char *end, br_read_word *read)
+{
+    br_token_list *list = r->list;
+    if (length > BR_LONGEST_CACHED)
+        return br__read_new(r, word, length, NULL, read);
+    br_word_key key = br__word_key(word, length, end);
+    const br_cached_word *slot = br__word_slot(list->cache, &key);
+    if (!br__word_is(slot, &key))
+        return br__read_new(r, word, length, &key, read);
+    if (list->capacity - list->count < BR_CACHED_IDS && !br__reserve_ids(list, BR_CACHED_IDS))
+        return false;
+    for (int i = 0; i < BR_CACHED_IDS; i++) /* all, because a constant number is faster */
+        list->ids[list->count + i] = slot->ids[i];
+    list->count += slot->n;
+    return true;
+}
 
 /* Reads a whole text: splits off the added tokens that are not late and calls r->read for the rest.
  * If the kind does not normalize texts, splits off the late ones, too. */

@@ -5,6 +5,8 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char meta[] = "\xe2\x96\x81"; /* BR_META */
@@ -19,6 +21,34 @@ static bool has_type(const char *name, const json_t *part, const char *type)
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
+/* Returns the score that `tokenizers` reads from the shortest decimal number for `score`, as files
+ * have it. Its reader divides the digits, as a double, by a power of ten, which rounds twice: the
+ * last bit may differ. That bit decides between segmentations whose sums are equal but for
+ * rounding, such as those of a line of hyphens. */
+static double score_as_read(double score)
+{
+    enum { EXACT = 15, ENOUGH = 17 }; /* digits that a double keeps, and that determine it */
+    char text[32], power[32];
+    for (int digits = EXACT; digits <= ENOUGH; digits++) {
+        snprintf(text, sizeof text, "%.*e", digits - 1, fabs(score));
+        if (strtod(text, NULL) == fabs(score))
+            break;
+    }
+    uint64_t number = 0;
+    int exponent = atoi(strchr(text, 'e') + 1) + 1; /* of the number 0.DIGITS */
+    for (const char *p = text; *p != 'e'; p++)
+        if (*p >= '0' && *p <= '9') { /* not the decimal point, which depends on the locale */
+            number = 10 * number + (uint64_t)(*p - '0');
+            exponent--;
+        }
+    for (; number > 0 && number % 10 == 0; number /= 10)
+        exponent++;
+    snprintf(power, sizeof power, "1e%d", abs(exponent));
+    double read =
+        exponent < 0 ? (double)number / strtod(power, NULL) : (double)number * strtod(power, NULL);
+    return copysign(read, score);
+}
+
 static bool read_piece(br_tokenizer *t, const char *path, json_t *entry, size_t i)
 {
     json_t *text = json_array_get(entry, 0), *score = json_array_get(entry, 1);
@@ -30,7 +60,7 @@ static bool read_piece(br_tokenizer *t, const char *path, json_t *entry, size_t 
     if (i >= BR_MAX_TOKEN_ID)
         return br__tokenizer_refuse(path, "model.vocab has more than %d pieces", BR_MAX_TOKEN_ID);
     return br__unigram_add(t, json_string_value(text), json_string_length(text),
-                           json_number_value(score), BR_PIECE_NORMAL);
+                           score_as_read(json_number_value(score)), BR_PIECE_NORMAL);
 }
 
 static bool read_model(br_tokenizer *t, const char *path, json_t *root)

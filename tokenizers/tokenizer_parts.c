@@ -8,13 +8,54 @@
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
+bool br__reserve_ids(br_token_list *list, int64_t n)
+{
+    while (list->capacity - list->count < n) {
+        int64_t *ids = br__grow_tokens(list->ids, &list->capacity, list->capacity, sizeof *ids);
+        if (!ids)
+            return false;
+        list->ids = ids;
+    }
+    return true;
+}
+
+void br__free_tokens(br_token_list *list)
+{
+    br_free(list->items);
+    br_free(list->ids);
+}
+
 bool br__push_token(br_token_list *list, br_token token)
 {
+    if (list->cache) {
+        if (!br__reserve_ids(list, 1))
+            return false;
+        list->ids[list->count++] = token.id;
+        return true;
+    }
     br_token *items = br__grow_tokens(list->items, &list->capacity, list->count, sizeof *items);
     if (!items)
         return false;
     list->items = items;
     items[list->count++] = token;
+    return true;
+}
+
+bool br__read_new(br_text_reader *r, const char *word, size_t length, const br_word_key *key,
+                  br_read_word *read)
+{
+    br_token_list *list = r->list;
+    int64_t before = list->count;
+    if (!read(r, word, length))
+        return false;
+    int64_t n = list->count - before;
+    if (!key || n > BR_CACHED_IDS)
+        return true;
+    br_cached_word *slot = br__word_slot(list->cache, key);
+    *slot = (br_cached_word){ .length = key->length, .n = (uint16_t)n };
+    memcpy(slot->parts, key->parts, sizeof slot->parts);
+    for (int64_t i = 0; i < n; i++)
+        slot->ids[i] = (int32_t)list->ids[before + i];
     return true;
 }
 

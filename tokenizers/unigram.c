@@ -5,6 +5,7 @@
  * wins. A code point that is not a piece is unknown; consecutive unknown ones become one token. */
 #include "io/io_internal.h"
 #include "tensor/min_max.h"
+#include "tokenizers/grapheme.h"
 #include "tokenizers/unigram_internal.h"
 
 #include <stdio.h>
@@ -58,20 +59,18 @@ static bool offer_pieces(const reader *r, const br_tokenizer *t, const br_char *
                          int64_t n)
 {
     const br_unigram *u = br__unigram_of(t);
-    const br_piece_node *node = u->trie.nodes;
+    const br_piece_node *node = br__piece_trie_first(&u->trie, chars[at].c);
     double before = r->paths[at].score;
     bool single = false;
-    for (int64_t end = at + 1; end <= n; end++) {
-        node = br__piece_trie_next(&u->trie, node, chars[end - 1].c);
-        if (!node)
-            break;
+    for (int64_t end = at + 1; node; end++) {
         bool matches = node->id >= 0 && !(br__splits_special(t, r->base.options) &&
                                           u->kinds[node->id] == BR_PIECE_SPECIAL);
-        if (!matches)
-            continue;
-        offer(u, &r->paths[end], score_of(u, node->id, chars + at, end - at) + before, at,
-              node->id);
-        single |= end == at + 1;
+        if (matches) {
+            offer(u, &r->paths[end], score_of(u, node->id, chars + at, end - at) + before, at,
+                  node->id);
+            single |= end == at + 1;
+        }
+        node = end < n ? br__piece_trie_next(&u->trie, node, chars[end].c) : NULL;
     }
     if (!single)
         offer(u, &r->paths[at + 1], u->unknown_score + before, at, t->unknown);
@@ -266,9 +265,10 @@ static bool tokenize_normalized(br_text_reader *base, const br_char *chars, int6
 
 /* ---- The text -------------------------------------------------------------------------------- */
 
-static bool read_part(br_text_reader *base, br_place *at, const char *end)
+/* Reads text, or a word that no other part of the text changes. */
+static bool read_text(reader *r, br_place *at, const char *end)
 {
-    reader *r = (reader *)base;
+    br_text_reader *base = &r->base;
     r->text.count = 0;
     while (at->p < end) {
         br_place from = *at;
@@ -286,6 +286,68 @@ static bool read_part(br_text_reader *base, br_place *at, const char *end)
                br__read_late(base, r->text.items, r->text.count, tokenize_normalized);
     return br__sentencepiece_normalize(u, &r->text, &r->spare) &&
            tokenize_word(r, r->spare.items, r->spare.count);
+}
+
+/* ---- Ids alone ------------------------------------------------------------------------------- */
+
+/* Returns whether the ids of the text between two white spaces depend on its bytes alone. */
+static bool words_are_independent(const reader *r)
+{
+    const br_tokenizer *t = r->base.t;
+    const br_unigram *u = br__unigram_of(t);
+    return u->split_at_spaces && !u->sentencepiece && u->prepend != BR_PREPEND_FIRST &&
+           !t->has_late && !t->undivided && !br__splits_special(t, r->base.options) &&
+           br__unigram_keeps_words(u);
+}
+
+static bool is_printable_ascii(char c)
+{
+    return c >= ' ' && c <= '~';
+}
+
+/* Returns whether a space at p, in the text begin .. end-1, is a grapheme cluster of its own. If it
+ * is not, its neighbours and the space may be normalized together. */
+static bool is_own_cluster(const char *begin, const char *p, const char *end)
+{
+    uint32_t c;
+    bool valid;
+    if (p > begin && !is_printable_ascii(p[-1])) {
+        br__char_before(begin, p, &c);
+        if (br__graphemes_join(c, (unsigned char)*p))
+            return false;
+    }
+    if (p + 1 == end || is_printable_ascii(p[1]))
+        return true;
+    br__char_read(p + 1, end, &c, &valid);
+    return !br__graphemes_join((unsigned char)*p, c);
+}
+
+static bool read_word(br_text_reader *base, const char *word, size_t length)
+{
+    br_place at = { word, 0 };
+    return read_text((reader *)base, &at, word + length);
+}
+
+/* Reads text by words to ids alone. */
+static bool read_ids(reader *r, br_place *at, const char *end)
+{
+    const br_unigram *u = br__unigram_of(r->base.t);
+    const char *begin = at->p, *p = begin;
+    for (; at->p < end; at->p = p + 1, p++) {
+        while (p < end && !(u->spaces[(unsigned char)*p] && is_own_cluster(begin, p, end)))
+            p++;
+        if (p > at->p && !br__read_cached(&r->base, at->p, (size_t)(p - at->p), end, read_word))
+            return false;
+    }
+    at->p = end;
+    return true;
+}
+
+static bool read_part(br_text_reader *base, br_place *at, const char *end)
+{
+    reader *r = (reader *)base;
+    bool by_words = base->list->cache && words_are_independent(r);
+    return by_words ? read_ids(r, at, end) : read_text(r, at, end);
 }
 
 static bool tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
@@ -437,8 +499,8 @@ static void free_unigram(void *model)
         br_free(u->steps[i].pattern);
         br_free(u->steps[i].content);
     }
-    br_free(u->trie.nodes);
-    br_free(u->user.nodes);
+    br__piece_trie_free(&u->trie);
+    br__piece_trie_free(&u->user);
     br_free(u->scores);
     br_free(u->kinds);
     br_free(u->same);

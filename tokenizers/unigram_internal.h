@@ -20,11 +20,22 @@ typedef struct br_piece_node {
 typedef struct br_piece_trie {
     br_piece_node *nodes;
     int64_t count, capacity;
+    /* The root may have thousands of children, and each position of a text looks for one: indices
+     * of nodes by code point. 0: there is none. */
+    uint32_t *first;
+    uint32_t n_first;
 } br_piece_trie;
 
 /* Builds a trie of the tokens 0 .. n-1 that are not NULL. The last of equal tokens wins. */
 bool br__piece_trie_build(br_piece_trie *trie, const char *const *tokens, int64_t n);
-/* Returns the child for a code point, or NULL if there is none. */
+void br__piece_trie_free(br_piece_trie *trie);
+/* Returns the root's child for a code point, or NULL if there is none. */
+static inline const br_piece_node *br__piece_trie_first(const br_piece_trie *trie, uint32_t c)
+{
+    uint32_t at = c < trie->n_first ? trie->first[c] : 0;
+    return at ? &trie->nodes[at] : NULL;
+}
+/* Returns a node's child for a code point, or NULL if there is none. */
 const br_piece_node *br__piece_trie_next(const br_piece_trie *trie, const br_piece_node *node,
                                          uint32_t c);
 
@@ -44,7 +55,7 @@ typedef enum br_step_kind {
     BR_STEP_STRIP,
 } br_step_kind;
 
-enum { BR_MAX_STEPS = 8 };
+enum { BR_MAX_STEPS = 8, BR_INERT_CHARS = 0x10000 };
 
 typedef struct br_step {
     br_step_kind kind;
@@ -67,6 +78,11 @@ typedef struct br_unigram {
     bool split_at_spaces; /* at any white space, which is dropped */
     bool split_at_meta;
     br_prepend prepend;
+    bool spaces[256]; /* the ASCII characters that normalization makes white space, if alone */
+    /* Bit c % 8 of inert[c / 8] is set if the map has no text that begins with c, and c joins no
+     * other code point in a grapheme cluster. The map does not change a text of such code points.
+     */
+    uint8_t inert[BR_INERT_CHARS / 8];
 
     bool keep_spaces, no_dummy_prefix; /* SentencePiece's options; keep_spaces: extra ones, too */
 
@@ -104,6 +120,11 @@ void br__unigram_mark(br_tokenizer *t);
 
 /* Applies the steps of tokenizer.json to `text`. `spare` is a work buffer. */
 bool br__unigram_normalize(const br_unigram *u, br_char_list *text, br_char_list *spare);
+/* Returns whether the steps normalize text between two of u->spaces, each of which is a grapheme
+ * cluster, independently of other text, except that they may drop white space. */
+bool br__unigram_keeps_words(const br_unigram *u);
+/* Sets u->spaces and u->inert. */
+void br__unigram_classify(br_unigram *u);
 /* Normalizes `text` like SentencePiece and stores the result in `to`. */
 bool br__sentencepiece_normalize(const br_unigram *u, const br_char_list *text, br_char_list *to);
 

@@ -105,6 +105,7 @@ bool br__unigram_finish(br_tokenizer *t)
     t->model_size = u->size;
     set_bounds(u);
     set_bytes(t);
+    br__unigram_classify(u);
     br__unigram_mark(t);
     return build(t, &u->trie, false) && (!u->sentencepiece || build(t, &u->user, true));
 }

@@ -82,6 +82,20 @@ static void place(const br_char_list *text, br_char_list *to)
     }
 }
 
+static bool is_inert(const br_unigram *u, uint32_t c)
+{
+    return c < BR_INERT_CHARS && u->inert[c / 8] >> c % 8 & 1;
+}
+
+/* Returns whether the map leaves the text as it is. */
+static bool is_kept(const br_unigram *u, const br_char_list *text)
+{
+    for (int64_t i = 0; i < text->count; i++)
+        if (!is_inert(u, text->items[i].c))
+            return false;
+    return true;
+}
+
 static bool apply_map(const br_charsmap *m, const br_char_list *text, br_char_list *to)
 {
     for (int64_t i = 0; i < text->count;) {
@@ -148,6 +162,8 @@ bool br__unigram_normalize(const br_unigram *u, br_char_list *text, br_char_list
 {
     for (int i = 0; i < u->n_steps; i++) {
         const br_step *s = &u->steps[i];
+        if (s->kind == BR_STEP_CHARSMAP && is_kept(u, text))
+            continue;
         spare->count = 0;
         bool ok = s->kind == BR_STEP_CHARSMAP ? apply_map(&u->charsmap, text, spare)
                   : s->kind == BR_STEP_STRIP  ? strip(s, text, spare)
@@ -157,4 +173,49 @@ bool br__unigram_normalize(const br_unigram *u, br_char_list *text, br_char_list
         swap(text, spare);
     }
     return true;
+}
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+static bool is_all_white(const char *text)
+{
+    for (const char *p = text, *end = text + strlen(text); p < end;) {
+        uint32_t c;
+        bool valid;
+        p += br__char_read(p, end, &c, &valid);
+        if (!br__is_white(c))
+            return false;
+    }
+    return *text;
+}
+
+bool br__unigram_keeps_words(const br_unigram *u)
+{
+    for (int i = 0; i < u->n_steps; i++) {
+        const br_step *s = &u->steps[i];
+        bool drops_spaces =
+            s->kind == BR_STEP_STRIP || (s->kind == BR_STEP_REPLACE_RUNS &&
+                                         is_all_white(s->pattern) && is_all_white(s->content));
+        if (!drops_spaces && !(s->kind == BR_STEP_CHARSMAP && i == 0))
+            return false;
+    }
+    return true;
+}
+
+static const char *mapped(const br_unigram *u, uint32_t c)
+{
+    int64_t used;
+    return br__charsmap_find(&u->charsmap, &(br_char){ .c = c }, 1, false, &used);
+}
+
+void br__unigram_classify(br_unigram *u)
+{
+    bool maps = u->n_steps > 0 && u->steps[0].kind == BR_STEP_CHARSMAP;
+    for (const char *c = " \t\n"; *c; c++) {
+        const char *text = maps ? mapped(u, (unsigned char)*c) : NULL;
+        u->spaces[(unsigned char)*c] = !text || is_all_white(text);
+    }
+    for (uint32_t c = 0; c < BR_INERT_CHARS; c++)
+        if (br__grapheme_stands_alone(c) && !mapped(u, c))
+            u->inert[c / 8] |= (uint8_t)(1 << c % 8);
 }

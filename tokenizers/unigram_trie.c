@@ -72,6 +72,23 @@ static bool push_children(builder *b, int64_t at)
     return true;
 }
 
+/* Fills the table of the root's children, which are sorted. */
+static bool index_root(br_piece_trie *trie)
+{
+    uint32_t begin = trie->nodes->first, end = begin + trie->nodes->count;
+    trie->n_first = end > begin ? trie->nodes[end - 1].c + 1 : 0;
+    trie->first = br_calloc(trie->n_first, sizeof *trie->first);
+    for (uint32_t i = begin; trie->first && i < end; i++)
+        trie->first[trie->nodes[i].c] = i;
+    return trie->first;
+}
+
+void br__piece_trie_free(br_piece_trie *trie)
+{
+    br_free(trie->nodes);
+    br_free(trie->first);
+}
+
 bool br__piece_trie_build(br_piece_trie *trie, const char *const *tokens, int64_t n)
 {
     builder b = { .trie = trie, .pieces = br_malloc((size_t)n * sizeof *b.pieces) };
@@ -86,22 +103,18 @@ bool br__piece_trie_build(br_piece_trie *trie, const char *const *tokens, int64_
         ok = push_children(&b, i);
     br_free(b.pieces);
     br_free(b.ranges);
-    return ok;
+    return ok && index_root(trie);
 }
 
 const br_piece_node *br__piece_trie_next(const br_piece_trie *trie, const br_piece_node *node,
                                          uint32_t c)
 {
     const br_piece_node *nodes = trie->nodes + node->first;
-    uint32_t low = 0, high = node->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (nodes[middle].c == c)
-            return &nodes[middle];
-        if (nodes[middle].c < c)
-            low = middle + 1;
-        else
-            high = middle;
+    /* A binary search without branches, because a processor cannot predict them. */
+    uint32_t n = node->count;
+    for (uint32_t half; n > 1; n -= half) {
+        half = n / 2;
+        nodes += nodes[half - 1].c < c ? half : 0;
     }
-    return NULL;
+    return n == 1 && nodes->c == c ? nodes : NULL;
 }

@@ -275,19 +275,96 @@ static bool read_normal(br_text_reader *base, const br_char *chars, int64_t n)
     return end_word(r);
 }
 
+/* Reads the code point at *at, and advances *at past it. */
+static bool read_char(reader *r, br_place *at, const char *end)
+{
+    br_place from = *at;
+    uint32_t c;
+    return br__read_char(&r->base, at, end, &c) &&
+           normalise(r, c, (origin){ from.p - r->base.text, from.index, (int)(at->p - from.p) });
+}
+
+/* ---- Ids alone ------------------------------------------------------------------------------- */
+
+/* What separates words: spaces, and code points that are words. They also end runs of combining
+ * marks. So the ids of the text between two of them depend on its bytes alone. */
+typedef struct splitter {
+    const uint8_t *ascii; /* indices into br__bert_chars.kinds */
+    unsigned separates;   /* kinds of code points */
+} splitter;
+
+static splitter splitter_of(const br_tokenizer *t)
+{
+    return (splitter){ .ascii = br__page_of_char(&br__bert_chars, 0),
+                       .separates = BR_CHAR_SPACE | BR_CHAR_PUNCTUATION |
+                                    (t->spread_chinese ? BR_CHAR_CHINESE : 0) };
+}
+
+/* Returns whether the code point at p separates words, and its length. */
+static inline bool separates(const splitter *s, const char *p, const char *end, int *length)
+{
+    const unsigned removed = BR_CHAR_DROP | BR_CHAR_MARK | BR_CHAR_REORDERS; /* or moved */
+    uint32_t c = (unsigned char)*p;
+    unsigned kind;
+    if (c < 128) { /* the usual case, without a call */
+        *length = 1;
+        kind = br__bert_chars.kinds[s->ascii[c]];
+    } else {
+        bool valid;
+        *length = br__char_read(p, end, &c, &valid);
+        kind = valid ? br__char_kind(c) : 0;
+    }
+    return (kind & s->separates) && !(kind & removed);
+}
+
+/* Returns the end of the word at p, or of the separator. */
+static const char *end_of(const splitter *s, const char *p, const char *end)
+{
+    int length;
+    if (separates(s, p, end, &length))
+        return p + length;
+    do {
+        p += length;
+    } while (p < end && !separates(s, p, end, &length));
+    return p;
+}
+
+static bool read_word(br_text_reader *base, const char *word, size_t length)
+{
+    reader *r = (reader *)base;
+    br_place at = { word, 0 };
+    while (at.p < word + length)
+        if (!read_char(r, &at, word + length))
+            return false;
+    return end_run(r) && end_word(r);
+}
+
+/* Reads text by words to ids alone. */
+static bool read_ids(reader *r, br_place *at, const char *end)
+{
+    const splitter s = splitter_of(r->base.t);
+    for (const char *over; at->p < end; at->p = over) {
+        over = end_of(&s, at->p, end);
+        if (*at->p != ' ' && /* the most frequent separator, which has no ids */
+            !br__read_cached(&r->base, at->p, (size_t)(over - at->p), end, read_word))
+            return false;
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
 /* Reads text without added tokens, except late ones. */
 static bool read_part(br_text_reader *base, br_place *at, const char *end)
 {
     reader *r = (reader *)base;
     r->collects = base->t->has_late;
     r->normal.count = 0;
-    while (at->p < end) {
-        br_place from = *at;
-        uint32_t c;
-        if (!br__read_char(base, at, end, &c) ||
-            !normalise(r, c, (origin){ from.p - base->text, from.index, (int)(at->p - from.p) }))
+    if (base->list->cache && !r->collects && !base->t->undivided)
+        return read_ids(r, at, end);
+    while (at->p < end)
+        if (!read_char(r, at, end))
             return false;
-    }
     if (!end_run(r))
         return false;
     if (!r->collects)

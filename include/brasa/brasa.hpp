@@ -155,6 +155,10 @@ struct deleter {
     {
         br_encoding_free(p);
     }
+    void operator()(br_token_ids *p) const noexcept
+    {
+        br_token_ids_free(p);
+    }
     void operator()(br_decode_stream *p) const noexcept
     {
         br_decode_stream_free(p);

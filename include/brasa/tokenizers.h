@@ -247,6 +247,24 @@ BR_API br_encoding *br_tokenizer_encode(const br_tokenizer *tokenizer, const br_
                                         const br_text *pair, const br_encode_options *options);
 BR_API void br_encoding_free(br_encoding *encoding);
 
+/* The ids of n texts, one text after the other: text i has the ids starts[i] .. starts[i + 1] - 1.
+ */
+typedef struct br_token_ids {
+    int64_t n;
+    int64_t *starts; /* n + 1 places in `ids` */
+    int64_t *ids;
+} br_token_ids;
+
+/* Encodes n texts, or pairs if `pairs` is not NULL, to their ids alone: those of
+ * br_tokenizer_encode(), without offsets, words and masks, in a fraction of the time. Parts removed
+ * by truncation are dropped. Options of padding are an error. Returns ids for br_token_ids_free(),
+ * or NULL and an error. `options` may be NULL. */
+BR_API br_token_ids *br_tokenizer_encode_ids(const br_tokenizer *tokenizer, int64_t n,
+                                             const br_text *texts, const br_text *pairs,
+                                             const br_encode_options *options);
+/* Frees ids. NULL is ignored. */
+BR_API void br_token_ids_free(br_token_ids *ids);
+
 /* The inputs of a model for a batch: I64 tensors of shape [n, length]. */
 typedef struct br_token_batch {
     br_tensor *ids, *type_ids, *attention_mask;

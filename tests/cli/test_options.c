@@ -47,6 +47,7 @@ static const pair pairs[] = {
     { "tokenize", "truncate-left", WORDS " -m 4 'a aa aaa'",
       WORDS " -m 4 --truncate-left 'a aa aaa'", false },
     { "tokenize", "stride", WORDS " -m 4 'a aa aaa'", WORDS " -m 4 --stride 0 'a aa aaa'", false },
+    { "tokenize", "ids", WORDS " 'a aa'", WORDS " --ids 'a aa'", false },
     { "tokenize", "split-special", WORDS " '[SEP]'", WORDS " --split-special '[SEP]'", false },
     { "tokenize", "strict", WORDS " -f $OUT/bytes", WORDS " --strict -f $OUT/bytes", false },
     { "tokenize", "json", WORDS " a", WORDS " --json a", false },
@@ -254,6 +255,34 @@ Test(cli_options, json_of_tokens)
                   "\"word_ids\":[null,2,null],\"special_mask\":[1,0,1],"
                   "\"chars\":[[0,0],[5,8],[0,0]],\"bytes\":[[0,0],[5,8],[0,0]],"
                   "\"tokens\":[\"[CLS]\",\"aaa\",\"[SEP]\"]}]}\n");
+}
+
+Test(cli_options, ids_of_tokens)
+{
+    make_files();
+    program_check("tokenize " WORDS " --ids 'a aa aaa' aa", 0, "2 5 6 7 3\n2 6 3\n");
+    program_check("tokenize " WORDS " --ids --json a", 2, "--ids cannot be used with --json");
+    program_check("tokenize " WORDS " -i -m 4 --stride 0 a", 2, "--ids cannot be used with");
+}
+
+/* Prints the tokens of both ways to encode, which are equal in number. */
+Test(cli_options, bench_of_tokenizers)
+{
+    make_files();
+    program_shell("mkdir -p $OUT/words && printf '[PAD]\\n[UNK]\\n[CLS]\\n[SEP]\\n[MASK]\\na\\n' "
+                  ">$OUT/words/vocab.txt && printf 'a b\\n\\na\\n' >$OUT/lines");
+    const char *const filters[] = { "ids-lines", "offsets-lines" };
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++) {
+        char command[256];
+        snprintf(command, sizeof command,
+                 "bench tokenizers --model $OUT/words --file $OUT/lines --json --seconds 0.01 "
+                 "--filter %s | grep -o '\"tokens\": [0-9]*'",
+                 filters[i]);
+        program_check(command, 0, "\"tokens\": 9\n"); /* 3 of text, and 2 for each line */
+    }
+    program_check("bench tokenizers --model $OUT/words", 2, "needs --model DIR and --file FILE");
+    program_shell(": >$OUT/empty");
+    program_check("bench tokenizers --model $OUT/words --file $OUT/empty", 1, "is empty");
 }
 
 /* Every option that the help texts list is in the table above. */

@@ -74,7 +74,7 @@ class FastComparison(Comparison):
     def check(self, label, texts, got, want):
         for encoding in got, want:
             for part in [encoding] + encoding.get("overflow", []):
-                del part["tokens"]
+                part.pop("tokens", None)
         super().check(label, texts, got, want)
 
 
@@ -125,6 +125,7 @@ def compare_fast(brasa, folder, proto, bytes_proto, texts):
     saved = ["--tokenizer", folder / "tokenizer.json"]
     for name, tokenizer in variants.items():
         tokenizer.save(str(folder / "tokenizer.json"))
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))  # reading changes the last bit of some scores
         for what, some in texts.items():
             if name == "T5" or what in ("lines of text", "nasty texts"):
                 comparison.run(f"{name}, {what}", tokenizer, some, saved)
