@@ -82,7 +82,7 @@ class Comparison:
         for text, row in zip(texts, self.run_texts("classify", texts, "-k", "9")):
             self.check_scores((*what, text), pipe([text], top_k=None)[0], row)
         pairs = list(zip(texts[::2], texts[1::2]))
-        rows = self.run("classify", "-k", "9", "--pair", *[text for pair in pairs for text in pair])
+        rows = self.run("classify", "-k", "9", "--pair", "--", *[text for pair in pairs for text in pair])
         for (text, pair), row in zip(pairs, rows):
             self.check_scores((*what, text, pair), pipe({"text": text, "text_pair": pair}, top_k=None), row)
 
