@@ -173,7 +173,8 @@ static void fill_row(const rows *r, int64_t row, int64_t length, int64_t *ids, i
     ids = repeat(ids, left, r->t->padding);
     types = repeat(types, left, 0);
     mask = repeat(mask, left, 0);
-    memcpy(ids, r->ids.ids + r->starts[row], (size_t)n * sizeof *ids);
+    if (n > 0) /* else r->ids.ids may be NULL */
+        memcpy(ids, r->ids.ids + r->starts[row], (size_t)n * sizeof *ids);
     repeat(ids + n, length - left - n, r->t->padding);
     repeat(repeat(mask, n, 1), length - left - n, 0);
     for (const br_segment *g = r->layout.segments; g < r->layout.segments + r->layout.n; g++)
