@@ -45,10 +45,7 @@ static const char *const harmless[] = {
 static const br_model_class classes[] = {
     ZOO_BERT_BASE("AlbertModel"),
     { .name = "AlbertForPreTraining", .make = zoo_bert_make_pretraining },
-    ZOO_BERT_MASKED_LM("AlbertForMaskedLM"),
-    ZOO_BERT_SEQUENCES("AlbertForSequenceClassification"),
-    ZOO_BERT_TOKENS("AlbertForTokenClassification"),
-    ZOO_BERT_QUESTIONS("AlbertForQuestionAnswering"),
+    ZOO_BERT_HEADS("Albert"),
     { .name = NULL },
 };
 
@@ -71,14 +68,7 @@ static const br_key_rename renames[] = {
     { "sop_classifier.classifier", "cls.seq_relationship", false },
     { NULL, NULL, false },
 };
-static const char *const ignored[] = { "embeddings.position_ids", NULL };
-static const char *const heads[] = { "cls.", "classifier.", "qa_outputs.", NULL };
 static const char *const layers[] = { "num_hidden_groups", "inner_group_num", NULL };
-static const br_config_rows rows[] = {
-    { "vocab_size", "embeddings.word_embeddings.weight" },
-    { "num_labels", "classifier.weight" },
-    { NULL, NULL },
-};
 
 /* ---- The family ------------------------------------------------------------------------------ */
 
@@ -87,11 +77,11 @@ const br_model_family zoo_albert_family = {
     .config = { .defaults = defaults, .limits = limits, .harmless = harmless },
     .classes = classes,
     .tokenizer_class = "AlbertTokenizer",
-    .keys = { .prefix = "albert.", .renames = renames, .ignored = ignored },
-    .heads = heads,
+    .keys = { .prefix = "albert.", .renames = renames, .ignored = zoo_bert_ignored },
+    .heads = zoo_bert_heads,
     .pooler = "pooler.",
     .init = zoo_bert_init_weight,
     .layers = layers,
-    .rows = rows,
+    .rows = zoo_bert_rows,
     .differing_key = zoo_bert_differing_key,
 };

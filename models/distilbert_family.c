@@ -44,10 +44,7 @@ static const char *const harmless[] = { "tie_weights_", NULL };
 
 static const br_model_class classes[] = {
     ZOO_BERT_BASE("DistilBertModel"),
-    ZOO_BERT_MASKED_LM("DistilBertForMaskedLM"),
-    ZOO_BERT_SEQUENCES("DistilBertForSequenceClassification"),
-    ZOO_BERT_TOKENS("DistilBertForTokenClassification"),
-    ZOO_BERT_QUESTIONS("DistilBertForQuestionAnswering"),
+    ZOO_BERT_HEADS("DistilBert"),
     { .name = NULL },
 };
 
@@ -67,15 +64,6 @@ static const br_key_rename renames[] = {
     { "vocab_projector", "cls.predictions.decoder", false },
     { NULL, NULL, false },
 };
-static const char *const ignored[] = { "embeddings.position_ids", NULL };
-static const char *const heads[] = { "cls.", "pre_classifier.", "classifier.", "qa_outputs.",
-                                     NULL };
-static const char *const layers[] = { "num_hidden_layers", NULL };
-static const br_config_rows rows[] = {
-    { "vocab_size", "embeddings.word_embeddings.weight" },
-    { "num_labels", "classifier.weight" },
-    { NULL, NULL },
-};
 
 /* ---- The family ------------------------------------------------------------------------------ */
 
@@ -84,10 +72,10 @@ const br_model_family zoo_distilbert_family = {
     .config = { .defaults = defaults, .aliases = aliases, .limits = limits, .harmless = harmless },
     .classes = classes,
     .tokenizer_class = "BertTokenizer",
-    .keys = { .prefix = "distilbert.", .renames = renames, .ignored = ignored },
-    .heads = heads,
+    .keys = { .prefix = "distilbert.", .renames = renames, .ignored = zoo_bert_ignored },
+    .heads = zoo_bert_heads,
     .init = zoo_bert_init_weight,
-    .layers = layers,
-    .rows = rows,
+    .layers = zoo_bert_layers,
+    .rows = zoo_bert_rows,
     .differing_key = zoo_bert_differing_key,
 };

@@ -48,10 +48,7 @@ static const br_model_class classes[] = {
     { .name = "ElectraForPreTraining",
       .make = zoo_bert_make_discriminator,
       .forward = zoo_bert_run_classifier },
-    ZOO_BERT_MASKED_LM("ElectraForMaskedLM"),
-    ZOO_BERT_SEQUENCES("ElectraForSequenceClassification"),
-    ZOO_BERT_TOKENS("ElectraForTokenClassification"),
-    ZOO_BERT_QUESTIONS("ElectraForQuestionAnswering"),
+    ZOO_BERT_HEADS("Electra"),
     { .name = NULL },
 };
 
@@ -61,16 +58,6 @@ static const br_key_rename renames[] = {
     { "generator_lm_head", "cls.predictions.decoder", false },
     { NULL, NULL, false },
 };
-static const char *const ignored[] = { "embeddings.position_ids", NULL };
-static const char *const heads[] = { "cls.", "discriminator_predictions.", "classifier.",
-                                     "qa_outputs.", NULL };
-static const char *const layers[] = { "num_hidden_layers", NULL };
-static const br_config_rows rows[] = {
-    { "vocab_size", "embeddings.word_embeddings.weight" },
-    { "num_labels", "classifier.weight" },
-    { "num_labels", "classifier.out_proj.weight" },
-    { NULL, NULL },
-};
 
 /* ---- The family ------------------------------------------------------------------------------ */
 
@@ -79,10 +66,10 @@ const br_model_family zoo_electra_family = {
     .config = { .defaults = defaults, .limits = limits },
     .classes = classes,
     .tokenizer_class = "BertTokenizer",
-    .keys = { .prefix = "electra.", .renames = renames, .ignored = ignored },
-    .heads = heads,
+    .keys = { .prefix = "electra.", .renames = renames, .ignored = zoo_bert_ignored },
+    .heads = zoo_bert_heads,
     .init = zoo_bert_init_weight,
-    .layers = layers,
-    .rows = rows,
+    .layers = zoo_bert_layers,
+    .rows = zoo_bert_rows,
     .differing_key = zoo_bert_differing_key,
 };

@@ -57,6 +57,27 @@ bool zoo_bert_init_weight(const br_auto_config *config, const char *name, br_ten
     return zoo_hf_bert_init(&c, name, weight);
 }
 
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+const char *const zoo_bert_ignored[] = { "embeddings.position_ids", NULL };
+/* A model that was trained without a pooler or with another head lacks only these. */
+const char *const zoo_bert_heads[] = {
+    "cls.", "pre_classifier.", "classifier.", "discriminator_predictions.", "qa_outputs.", NULL,
+};
+const char *const zoo_bert_layers[] = { "num_hidden_layers", NULL };
+const br_config_rows zoo_bert_rows[] = {
+    { "vocab_size", "embeddings.word_embeddings.weight" },
+    { "num_labels", "classifier.weight" },
+    { "num_labels", "classifier.out_proj.weight" },
+    { NULL, NULL },
+};
+
+int64_t zoo_bert_max_tokens(const br_auto_config *config)
+{
+    br_hf_bert_config c = br_hf_bert_config_from(config);
+    return c.max_position_embeddings - 1 - c.pad_token_id;
+}
+
 /* ---- Comparing models ------------------------------------------------------------------------ */
 
 /* Returns true if the module is of one of the model type's classes. Sets *is_base to whether it is

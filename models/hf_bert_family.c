@@ -65,26 +65,16 @@ static const br_model_class classes[] = {
     { .name = NULL },
 };
 
-/* A BERT that was trained without a pooler or with another head lacks only these. */
-static const char *const heads[] = { "cls.", "classifier.", "qa_outputs.", NULL };
-static const char *const ignored[] = { "embeddings.position_ids", NULL };
-static const char *const layers[] = { "num_hidden_layers", NULL };
-static const br_config_rows rows[] = {
-    { "vocab_size", "embeddings.word_embeddings.weight" },
-    { "num_labels", "classifier.weight" },
-    { NULL, NULL },
-};
-
 const br_model_family zoo_hf_bert_family = {
     .model_type = "bert",
     .config = { .defaults = defaults, .limits = limits, .harmless = harmless },
     .classes = classes,
     .tokenizer_class = "BertTokenizer",
-    .keys = { .prefix = "bert.", .ignored = ignored },
-    .heads = heads,
+    .keys = { .prefix = "bert.", .ignored = zoo_bert_ignored },
+    .heads = zoo_bert_heads,
     .pooler = "pooler.",
     .init = zoo_bert_init_weight,
-    .layers = layers,
-    .rows = rows,
+    .layers = zoo_bert_layers,
+    .rows = zoo_bert_rows,
     .differing_key = zoo_bert_differing_key,
 };

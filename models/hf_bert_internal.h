@@ -65,6 +65,21 @@ br_tensor *zoo_bert_run_next_sentence(br_module *model, const br_model_input *in
 br_tensor *zoo_bert_run_classifier(br_module *model, const br_model_input *input);
 bool zoo_bert_init_weight(const br_auto_config *config, const char *name, br_tensor *weight);
 const char *zoo_bert_differing_key(br_module *a, br_module *b);
+/* max_position_embeddings without the positions up to that of padding, for a family that has one.
+ */
+int64_t zoo_bert_max_tokens(const br_auto_config *config);
+/* Lists of a family, which name the heads of all of them. */
+extern const char *const zoo_bert_ignored[], *const zoo_bert_heads[], *const zoo_bert_layers[];
+extern const br_config_rows zoo_bert_rows[];
+
+/* Rows of `renames`: the head for masks of RoBERTa and MPNet. */
+#define ZOO_BERT_LM_HEAD                                                        \
+    { "lm_head.dense", "cls.predictions.transform.dense", false },              \
+        { "lm_head.layer_norm", "cls.predictions.transform.LayerNorm", false }, \
+        { "lm_head.decoder", "cls.predictions.decoder", false },                \
+    {                                                                           \
+        "lm_head.bias", "cls.predictions.bias", false                           \
+    }
 
 /* Rows of a family's `classes`. */
 #define ZOO_BERT_BASE(class)                                                             \
@@ -84,6 +99,12 @@ const char *zoo_bert_differing_key(br_module *a, br_module *b);
     ZOO_BERT_HEAD(class, BR_TASK_TOKEN_CLASSIFICATION, token_classifier, classifier)
 #define ZOO_BERT_QUESTIONS(class) \
     ZOO_BERT_HEAD(class, BR_TASK_QUESTION_ANSWERING, question_answerer, classifier)
+/* Those that all families have, after the base model. */
+#define ZOO_BERT_HEADS(prefix)                                  \
+    ZOO_BERT_MASKED_LM(prefix "ForMaskedLM"),                   \
+        ZOO_BERT_SEQUENCES(prefix "ForSequenceClassification"), \
+        ZOO_BERT_TOKENS(prefix "ForTokenClassification"),       \
+        ZOO_BERT_QUESTIONS(prefix "ForQuestionAnswering")
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 

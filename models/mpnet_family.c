@@ -33,10 +33,7 @@ static const br_config_limit limits[] = {
 
 static const br_model_class classes[] = {
     ZOO_BERT_BASE("MPNetModel"),
-    ZOO_BERT_MASKED_LM("MPNetForMaskedLM"),
-    ZOO_BERT_SEQUENCES("MPNetForSequenceClassification"),
-    ZOO_BERT_TOKENS("MPNetForTokenClassification"),
-    ZOO_BERT_QUESTIONS("MPNetForQuestionAnswering"),
+    ZOO_BERT_HEADS("MPNet"),
     { .name = NULL },
 };
 
@@ -46,27 +43,9 @@ static const br_key_rename renames[] = {
     { "attention.attn.v", "attention.self.value", false },
     { "attention.attn.o", "attention.output.dense", false },
     { "attention.LayerNorm", "attention.output.LayerNorm", false },
-    { "lm_head.dense", "cls.predictions.transform.dense", false },
-    { "lm_head.layer_norm", "cls.predictions.transform.LayerNorm", false },
-    { "lm_head.decoder", "cls.predictions.decoder", false },
-    { "lm_head.bias", "cls.predictions.bias", false },
+    ZOO_BERT_LM_HEAD,
     { NULL, NULL, false },
 };
-static const char *const ignored[] = { "embeddings.position_ids", NULL };
-static const char *const heads[] = { "cls.", "classifier.", "qa_outputs.", NULL };
-static const char *const layers[] = { "num_hidden_layers", NULL };
-static const br_config_rows rows[] = {
-    { "vocab_size", "embeddings.word_embeddings.weight" },
-    { "num_labels", "classifier.weight" },
-    { "num_labels", "classifier.out_proj.weight" },
-    { NULL, NULL },
-};
-
-/* The first positions are those of padding, whose id is 1 whatever pad_token_id is. */
-static int64_t max_tokens(const br_auto_config *config)
-{
-    return br_auto_config_size(config, "max_position_embeddings") - 2;
-}
 
 /* ---- The family ------------------------------------------------------------------------------ */
 
@@ -75,12 +54,12 @@ const br_model_family zoo_mpnet_family = {
     .config = { .defaults = defaults, .limits = limits },
     .classes = classes,
     .tokenizer_class = "MPNetTokenizer",
-    .max_tokens = max_tokens,
-    .keys = { .prefix = "mpnet.", .renames = renames, .ignored = ignored },
-    .heads = heads,
+    .max_tokens = zoo_bert_max_tokens,
+    .keys = { .prefix = "mpnet.", .renames = renames, .ignored = zoo_bert_ignored },
+    .heads = zoo_bert_heads,
     .pooler = "pooler.",
     .init = zoo_bert_init_weight,
-    .layers = layers,
-    .rows = rows,
+    .layers = zoo_bert_layers,
+    .rows = zoo_bert_rows,
     .differing_key = zoo_bert_differing_key,
 };

@@ -35,97 +35,41 @@ static const br_config_limit limits[] = {
 
 static const br_model_class roberta_classes[] = {
     ZOO_BERT_BASE("RobertaModel"),
-    ZOO_BERT_MASKED_LM("RobertaForMaskedLM"),
-    ZOO_BERT_SEQUENCES("RobertaForSequenceClassification"),
-    ZOO_BERT_TOKENS("RobertaForTokenClassification"),
-    ZOO_BERT_QUESTIONS("RobertaForQuestionAnswering"),
+    ZOO_BERT_HEADS("Roberta"),
     { .name = NULL },
 };
 
 static const br_model_class xlm_classes[] = {
     ZOO_BERT_BASE("XLMRobertaModel"),
-    ZOO_BERT_MASKED_LM("XLMRobertaForMaskedLM"),
-    ZOO_BERT_SEQUENCES("XLMRobertaForSequenceClassification"),
-    ZOO_BERT_TOKENS("XLMRobertaForTokenClassification"),
-    ZOO_BERT_QUESTIONS("XLMRobertaForQuestionAnswering"),
+    ZOO_BERT_HEADS("XLMRoberta"),
     { .name = NULL },
 };
 
 static const br_model_class camembert_classes[] = {
     ZOO_BERT_BASE("CamembertModel"),
-    ZOO_BERT_MASKED_LM("CamembertForMaskedLM"),
-    ZOO_BERT_SEQUENCES("CamembertForSequenceClassification"),
-    ZOO_BERT_TOKENS("CamembertForTokenClassification"),
-    ZOO_BERT_QUESTIONS("CamembertForQuestionAnswering"),
+    ZOO_BERT_HEADS("Camembert"),
     { .name = NULL },
 };
 
 static const br_key_rename renames[] = {
-    { "lm_head.dense", "cls.predictions.transform.dense", false },
-    { "lm_head.layer_norm", "cls.predictions.transform.LayerNorm", false },
-    { "lm_head.decoder", "cls.predictions.decoder", false },
-    { "lm_head.bias", "cls.predictions.bias", false },
+    ZOO_BERT_LM_HEAD,
     { NULL, NULL, false },
 };
-static const char *const ignored[] = { "embeddings.position_ids", NULL };
-static const char *const heads[] = { "cls.", "classifier.", "qa_outputs.", NULL };
-static const char *const layers[] = { "num_hidden_layers", NULL };
-static const br_config_rows rows[] = {
-    { "vocab_size", "embeddings.word_embeddings.weight" },
-    { "num_labels", "classifier.weight" },
-    { "num_labels", "classifier.out_proj.weight" },
-    { NULL, NULL },
-};
-
-static int64_t max_tokens(const br_auto_config *config)
-{
-    return br_auto_config_size(config, "max_position_embeddings") - 1 -
-           br_auto_config_integer(config, "pad_token_id");
-}
 
 /* ---- The families ---------------------------------------------------------------------------- */
 
-const br_model_family zoo_roberta_family = {
-    .model_type = "roberta",
-    .config = { .defaults = roberta_defaults, .limits = limits },
-    .classes = roberta_classes,
-    .tokenizer_class = "RobertaTokenizer",
-    .max_tokens = max_tokens,
-    .keys = { .prefix = "roberta.", .renames = renames, .ignored = ignored },
-    .heads = heads,
-    .pooler = "pooler.",
-    .init = zoo_bert_init_weight,
-    .layers = layers,
-    .rows = rows,
-    .differing_key = zoo_bert_differing_key,
-};
+#define FAMILY(type, defaults_of, classes_of, tokenizer)                                           \
+    {                                                                                              \
+        .model_type = type, .config = { .defaults = defaults_of, .limits = limits },               \
+        .classes = classes_of, .tokenizer_class = tokenizer, .max_tokens = zoo_bert_max_tokens,    \
+        .keys = { .prefix = "roberta.", .renames = renames, .ignored = zoo_bert_ignored },         \
+        .heads = zoo_bert_heads, .pooler = "pooler.", .init = zoo_bert_init_weight,                \
+        .layers = zoo_bert_layers, .rows = zoo_bert_rows, .differing_key = zoo_bert_differing_key, \
+    }
 
-const br_model_family zoo_xlm_roberta_family = {
-    .model_type = "xlm-roberta",
-    .config = { .defaults = xlm_defaults, .limits = limits },
-    .classes = xlm_classes,
-    .tokenizer_class = "XLMRobertaTokenizer",
-    .max_tokens = max_tokens,
-    .keys = { .prefix = "roberta.", .renames = renames, .ignored = ignored },
-    .heads = heads,
-    .pooler = "pooler.",
-    .init = zoo_bert_init_weight,
-    .layers = layers,
-    .rows = rows,
-    .differing_key = zoo_bert_differing_key,
-};
-
-const br_model_family zoo_camembert_family = {
-    .model_type = "camembert",
-    .config = { .defaults = xlm_defaults, .limits = limits },
-    .classes = camembert_classes,
-    .tokenizer_class = "CamembertTokenizer",
-    .max_tokens = max_tokens,
-    .keys = { .prefix = "roberta.", .renames = renames, .ignored = ignored },
-    .heads = heads,
-    .pooler = "pooler.",
-    .init = zoo_bert_init_weight,
-    .layers = layers,
-    .rows = rows,
-    .differing_key = zoo_bert_differing_key,
-};
+const br_model_family zoo_roberta_family =
+    FAMILY("roberta", roberta_defaults, roberta_classes, "RobertaTokenizer");
+const br_model_family zoo_xlm_roberta_family =
+    FAMILY("xlm-roberta", xlm_defaults, xlm_classes, "XLMRobertaTokenizer");
+const br_model_family zoo_camembert_family =
+    FAMILY("camembert", xlm_defaults, camembert_classes, "CamembertTokenizer");
