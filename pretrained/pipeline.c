@@ -5,7 +5,6 @@
 #include "nn/nn_internal.h"
 #include "tensor/device.h"
 #include "tensor/handles.h"
-#include "tensor/min_max.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -212,10 +211,7 @@ static const char classify_op[] = "pipeline_classify";
 
 static bool check_options(const br_classify_options *o)
 {
-    if (o->batch_size < 1)
-        br_fail(BR_ERROR_ARGUMENT, classify_op,
-                "the option batch_size is %" PRId64 ", must be at least 1", o->batch_size);
-    else if (o->max_length < 0)
+    if (o->max_length < 0)
         br_fail(BR_ERROR_ARGUMENT, classify_op,
                 "the option max_length is %" PRId64 ", must be at least 0", o->max_length);
     else if (o->scores < BR_SCORES_AUTO || o->scores > BR_SCORES_LOGITS)
@@ -234,20 +230,11 @@ static bool copy_texts(classification *c, const br_text *texts, const br_text *p
     return !br_failed();
 }
 
-/* Returns the texts order[0] .. order[n - 1], for br_free(). */
-static br_text *chosen(const br_text *texts, const int64_t *order, int64_t n)
-{
-    br_text *batch = br_calloc((size_t)n, sizeof *batch);
-    for (int64_t i = 0; batch && i < n; i++)
-        batch[i] = texts[order[i]];
-    return batch;
-}
-
 static bool tokenize(const classification *c, const int64_t *order, int64_t n,
                      br_token_batch *batch)
 {
-    br_text *texts = chosen(c->texts, order, n);
-    br_text *pairs = texts && c->pairs ? chosen(c->pairs, order, n) : NULL;
+    br_text *texts = br__chosen_texts(c->texts, order, n);
+    br_text *pairs = texts && c->pairs ? br__chosen_texts(c->pairs, order, n) : NULL;
     bool ok = !br_failed() && br_tokenizer_encode_batch(
                                   c->self->tokenizer, n, texts, pairs,
                                   BR_OPTIONS(br_encode, .max_length = c->o->max_length), batch);
@@ -270,8 +257,9 @@ static br_tensor *scores_of(const classification *c, br_tensor *logits)
 }
 
 /* Classifies the texts order[from] .. order[from + n - 1] into their rows. */
-static bool classify_batch(const classification *c, int64_t from, int64_t n)
+static bool classify_batch(const void *of, int64_t from, int64_t n)
 {
+    const classification *c = of;
     const int64_t *order = c->order + from;
     br_scope *scope = br_scope_begin();
     br_token_batch batch = { 0 };
@@ -285,34 +273,19 @@ static bool classify_batch(const classification *c, int64_t from, int64_t n)
     return !br_failed();
 }
 
-static bool classify_batches(const classification *c)
-{
-    int64_t n;
-    for (int64_t from = 0; from < c->n; from += n) {
-        n = br__min(c->n - from, c->o->batch_size);
-        if (!classify_batch(c, from, n))
-            return false;
-        if (c->o->on_batch && !c->o->on_batch(c->o->context, from + n, c->n))
-            return br_fail(BR_ERROR_STATE, classify_op,
-                           "on_batch returned false after %" PRId64 " of %" PRId64 " texts",
-                           from + n, c->n);
-    }
-    return !br_failed();
-}
-
 br_tensor *br_pipeline_classify(br_pipeline *self, int64_t n, const br_text *texts,
                                 const br_text *pairs, const br_classify_options *options)
 {
     const br_classify_options *o = BR_OPTIONS_OF(classify_op, br_classify, options);
+    const br_text_batches batches = { classify_op, n, o->batch_size, o->on_batch, o->context };
     if (!br__pipeline_begin(classify_op, self, BR_TASK_SEQUENCE_CLASSIFICATION) ||
-        !check_options(o) || (n > 0 && !br__required(classify_op, "texts", texts)))
+        !check_options(o) || !br__check_batches(&batches, texts))
         return NULL;
-    if (n < 0)
-        return br_fail(BR_ERROR_ARGUMENT, classify_op, "n is %" PRId64 ", must be at least 0", n);
     br_scope *scope = br_no_grad_begin();
     classification c = { .self = self, .o = o, .n = n };
     c.rows = br__new_on_host(classify_op, BR_SHAPE(n, self->n_labels), BR_F32);
-    bool ok = c.rows && copy_texts(&c, texts, pairs) && classify_batches(&c);
+    bool ok =
+        c.rows && copy_texts(&c, texts, pairs) && br__run_batches(&batches, classify_batch, &c);
     br_tensor *rows = ok ? br_scope_return(scope, c.rows) : NULL;
     br_free(c.texts);
     br_free(c.pairs);

@@ -7,7 +7,6 @@
 #include "pretrained/sentence_files.h"
 #include "pretrained/text_model.h"
 #include "tensor/device.h"
-#include "tensor/min_max.h"
 #include "tokenizers/tokenizer_internal.h"
 
 #include <brasa/pretrained.h>
@@ -229,19 +228,6 @@ typedef struct encoding {
     br_tensor *rows;
 } encoding;
 
-static bool check_call(const br_sentence_transformer *self, int64_t n, const br_text *texts,
-                       const br_sentence_encode_options *o)
-{
-    if (!br__required(op, "self", self) || (n > 0 && !br__required(op, "texts", texts)))
-        return false;
-    if (n < 0)
-        br_fail(BR_ERROR_ARGUMENT, op, "n is %" PRId64 ", must be at least 0", n);
-    else if (o->batch_size < 1)
-        br_fail(BR_ERROR_ARGUMENT, op, "the option batch_size is %" PRId64 ", must be at least 1",
-                o->batch_size);
-    return !br_failed();
-}
-
 static bool choose_prompt(encoding *e)
 {
     const br_sentence_settings *s = &e->self->settings;
@@ -289,9 +275,7 @@ static bool tokenize(const encoding *e, const int64_t *order, int64_t n, br_toke
     const br_sentence_settings *s = &e->self->settings;
     br_encode_options o =
         *BR_OPTIONS(br_encode, .max_length = s->max_length, .truncate_left = s->truncate_left);
-    br_text *texts = br_calloc((size_t)n, sizeof *texts);
-    for (int64_t i = 0; texts && i < n; i++)
-        texts[i] = e->texts[order[i]];
+    br_text *texts = br__chosen_texts(e->texts, order, n);
     char *memory = texts && *e->prompt ? add_prompt(e->prompt, n, texts) : NULL;
     bool ok =
         !br_failed() && br_tokenizer_encode_batch(e->self->tokenizer, n, texts, NULL, &o, batch);
@@ -301,8 +285,9 @@ static bool tokenize(const encoding *e, const int64_t *order, int64_t n, br_toke
 }
 
 /* Embeds the texts order[from] .. order[from + n - 1] into their rows. */
-static bool encode_batch(const encoding *e, int64_t from, int64_t n)
+static bool encode_batch(const void *of, int64_t from, int64_t n)
 {
+    const encoding *e = of;
     const int64_t *order = e->order + from;
     br_scope *scope = br_scope_begin();
     br_token_batch batch = { 0 };
@@ -317,27 +302,13 @@ static bool encode_batch(const encoding *e, int64_t from, int64_t n)
     return !br_failed();
 }
 
-static bool encode_batches(const encoding *e)
-{
-    int64_t n, size = e->o->batch_size;
-    for (int64_t from = 0; from < e->n; from += n) {
-        n = br__min(e->n - from, size);
-        if (!encode_batch(e, from, n))
-            return false;
-        if (e->o->on_batch && !e->o->on_batch(e->o->context, from + n, e->n))
-            return br_fail(BR_ERROR_STATE, op,
-                           "on_batch returned false after %" PRId64 " of %" PRId64 " texts",
-                           from + n, e->n);
-    }
-    return !br_failed();
-}
-
 br_tensor *br_sentence_transformer_encode(br_sentence_transformer *self, int64_t n,
                                           const br_text *texts,
                                           const br_sentence_encode_options *options)
 {
     const br_sentence_encode_options *o = BR_OPTIONS_OF(op, br_sentence_encode, options);
-    if (!check_call(self, n, texts, o))
+    const br_text_batches batches = { op, n, o->batch_size, o->on_batch, o->context };
+    if (!br__required(op, "self", self) || !br__check_batches(&batches, texts))
         return NULL;
     if (br_is_training(self->module))
         br_eval(self->module);
@@ -346,7 +317,8 @@ br_tensor *br_sentence_transformer_encode(br_sentence_transformer *self, int64_t
     e.rows = br__new_on_host(op, BR_SHAPE(n, self->dimension), BR_F32);
     e.texts = e.rows ? br__copy_texts(op, "texts", n, texts) : NULL;
     e.order = e.texts ? br__sort_by_length(n, e.texts, NULL) : NULL;
-    bool ok = e.order && choose_prompt(&e) && count_prompt(&e) && encode_batches(&e);
+    bool ok = e.order && choose_prompt(&e) && count_prompt(&e) &&
+              br__run_batches(&batches, encode_batch, &e);
     br_tensor *rows = ok ? br_scope_return(scope, e.rows) : NULL;
     br_free(e.texts);
     br_free(e.order);

@@ -3,6 +3,7 @@
 
 #include "pretrained/auto_config_internal.h"
 #include "pretrained/auto_model_internal.h"
+#include "tensor/min_max.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -112,6 +113,42 @@ br_text *br__copy_texts(const char *op, const char *name, int64_t n, const br_te
         copy[i] = (br_text){ data, length == -1 ? (int64_t)strlen(data) : length };
     }
     return copy;
+}
+
+br_text *br__chosen_texts(const br_text *texts, const int64_t *order, int64_t n)
+{
+    br_text *chosen = br_calloc((size_t)n, sizeof *chosen);
+    for (int64_t i = 0; chosen && i < n; i++)
+        chosen[i] = texts[order[i]];
+    return chosen;
+}
+
+bool br__check_batches(const br_text_batches *b, const br_text *texts)
+{
+    if (b->n > 0 && !br__required(b->op, "texts", texts))
+        return false;
+    if (b->n < 0)
+        br_fail(BR_ERROR_ARGUMENT, b->op, "n is %" PRId64 ", must be at least 0", b->n);
+    else if (b->batch_size < 1)
+        br_fail(BR_ERROR_ARGUMENT, b->op,
+                "the option batch_size is %" PRId64 ", must be at least 1", b->batch_size);
+    return !br_failed();
+}
+
+bool br__run_batches(const br_text_batches *b, bool (*run)(const void *of, int64_t from, int64_t n),
+                     const void *of)
+{
+    int64_t n;
+    for (int64_t from = 0; from < b->n; from += n) {
+        n = br__min(b->n - from, b->batch_size);
+        if (!run(of, from, n))
+            return false;
+        if (b->on_batch && !b->on_batch(b->context, from + n, b->n))
+            return br_fail(BR_ERROR_STATE, b->op,
+                           "on_batch returned false after %" PRId64 " of %" PRId64 " texts",
+                           from + n, b->n);
+    }
+    return !br_failed();
 }
 
 /* A text and its length with its pair. */

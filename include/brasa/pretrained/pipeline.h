@@ -93,8 +93,8 @@ typedef enum br_aggregation {
     /* Consecutive tokens with the same tag are one entity. A tag "B-PER" begins a new entity of
      * "PER", and "I-PER" continues it. */
     BR_AGGREGATE_SIMPLE,
-    /* Like BR_AGGREGATE_SIMPLE, but all tokens of a word have one tag: that of its first token; the
-     * best of the mean of their probabilities; that of the token with the highest probability. */
+    /* Like BR_AGGREGATE_SIMPLE, but first all tokens of a word get the same tag: the tag of the
+     * first token; the tag with the highest mean probability; the tag of the most certain token. */
     BR_AGGREGATE_FIRST,
     BR_AGGREGATE_AVERAGE,
     BR_AGGREGATE_MAX,
