@@ -96,17 +96,6 @@ static void show(const request *r, const cli_texts *t, const br_pipeline *p, br_
 
 /* ---- Classifying ----------------------------------------------------------------------------- */
 
-static br_pipeline *open_model(request *r)
-{
-    r->load.dtype = cli_dtype;
-    br_auto_model_report report;
-    br_pipeline *p = br_pipeline_load(r->model, BR_TASK_SEQUENCE_CLASSIFICATION, &r->load, &report);
-    if (p)
-        pretrained_warn(r->model, br_pipeline_tokenizer(p), &report);
-    br_auto_model_report_clear(&report);
-    return p;
-}
-
 static bool show_progress(void *context, int64_t done, int64_t total)
 {
     (void)total;
@@ -134,7 +123,9 @@ static void classify(request *r, int n, char **arguments)
 {
     br_scope *scope = br_no_grad_begin();
     cli_texts t;
-    br_pipeline *p = cli_texts_read(&t, r->file, n, arguments, r->pair) ? open_model(r) : NULL;
+    br_pipeline *p = cli_texts_read(&t, r->file, n, arguments, r->pair)
+                         ? pretrained_pipeline(r->model, BR_TASK_SEQUENCE_CLASSIFICATION, &r->load)
+                         : NULL;
     br_tensor *scores = p && !br_failed() ? classify_all(p, r, &t) : NULL;
     if (scores)
         show(r, &t, p, scores);
@@ -145,17 +136,13 @@ static void classify(request *r, int n, char **arguments)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-/* Sets the scores of that name; returns 0 or the exit status. */
-static int choose_scores(const char *name, br_scores *scores)
+/* Sets the scores that --scores names; returns 0 or the exit status. */
+static int choose_scores(br_scores *scores)
 {
     static const char *const names[] = { "auto", "softmax", "sigmoid", "logits" };
-    for (int i = 0; i < 4; i++)
-        if (strcmp(names[i], name) == 0) {
-            *scores = (br_scores)i;
-            return 0;
-        }
-    return cli_usage("classify", "--scores is '%s', must be auto, softmax, sigmoid or logits",
-                     name);
+    int i = 0, status = cli_choose("--scores", 4, names, &i);
+    *scores = (br_scores)i;
+    return status;
 }
 
 static int read_number(const char *option, int64_t most, int64_t *value)
@@ -199,7 +186,7 @@ static int parse_option(void *of, int c)
     case 'k':
         return read_number("--top-k", INT32_MAX, &r->top_k);
     case 's':
-        return choose_scores(optarg, &r->classify.scores);
+        return choose_scores(&r->classify.scores);
     case 'l':
         return read_number("--max-length", INT32_MAX, &r->classify.max_length);
     case 'b':
@@ -221,13 +208,9 @@ int cli_classify(int argc, char **argv)
     int status = cli_options(argc, argv, "m:f:pk:l:b:jh", options, help, parse_option, &r);
     if (status != CLI_CONTINUE)
         return status;
-    if (!r.model)
-        return cli_usage("classify", "--model is required");
-    if (r.file ? argc > optind : argc == optind)
-        return cli_usage("classify", "either texts or --file is required");
     if (!r.file && r.pair && (argc - optind) % 2)
         return cli_usage("classify", "--pair needs an even number of texts, got %d", argc - optind);
-    status = pretrained_check_folder("--model", r.model);
+    status = pretrained_check_arguments(r.model, r.file, argc - optind);
     if (status != CLI_CONTINUE)
         return status;
     classify(&r, argc - optind, argv + optind);

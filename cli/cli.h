@@ -68,6 +68,10 @@ void cli_autocast(void);
 int cli_options(int argc, char **argv, const char *letters, const struct option *options,
                 const char *help, int (*parse)(void *request, int option), void *request);
 
+/* Sets *index to that of the value of the option, optarg, among n names. Returns 0 or the exit
+ * status. */
+int cli_choose(const char *option, int n, const char *const *names, int *index);
+
 /* Calls br_auto_tokenizer_load(); `cased` applies to WordPiece. Returns NULL with an error on
  * failure. */
 br_tokenizer *cli_open_tokenizer(const char *dir, bool cased);

@@ -149,6 +149,24 @@ int cli_options(int argc, char **argv, const char *letters, const struct option 
     return CLI_CONTINUE;
 }
 
+int cli_choose(const char *option, int n, const char *const *names, int *index)
+{
+    char known[256] = "";
+    for (int i = 0; i < n; i++) {
+        if (strcmp(names[i], optarg) == 0) {
+            *index = i;
+            return 0;
+        }
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s",
+                 i == 0       ? ""
+                 : i == n - 1 ? " or "
+                              : ", ",
+                 names[i]);
+    }
+    return cli_usage(cli_command, "%s is '%s', must be %s", option, optarg, known);
+}
+
 /* ---- Tokenizers ------------------------------------------------------------------------------ */
 
 br_tokenizer *cli_open_tokenizer(const char *dir, bool cased)

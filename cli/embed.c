@@ -146,28 +146,14 @@ static void embed(request *r, int n, char **arguments)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-/* Values of --pooling. */
-static const char *const poolings[] = {
-    [BR_POOLING_CLS] = "cls",
-    [BR_POOLING_MAX] = "max",
-    [BR_POOLING_MEAN] = "mean",
-    [BR_POOLING_MEAN_SQRT_LEN] = "mean_sqrt_len",
-    [BR_POOLING_WEIGHTEDMEAN] = "weightedmean",
-    [BR_POOLING_LASTTOKEN] = "lasttoken",
-};
-
-/* Sets *pooling to the mode of that name; returns 0 or the exit status. */
-static int choose_pooling(const char *name, br_pooling *pooling)
+/* Sets the pooling that --pooling names; returns 0 or the exit status. */
+static int choose_pooling(br_pooling *pooling)
 {
-    for (br_pooling i = BR_POOLING_CLS; i <= BR_POOLING_LASTTOKEN; i++)
-        if (strcmp(poolings[i], name) == 0) {
-            *pooling = i;
-            return 0;
-        }
-    return cli_usage("embed",
-                     "--pooling is '%s', must be cls, max, mean, mean_sqrt_len, weightedmean or "
-                     "lasttoken",
-                     name);
+    static const char *const names[] = { "cls",           "max",          "mean",
+                                         "mean_sqrt_len", "weightedmean", "lasttoken" };
+    int i = 0, status = cli_choose("--pooling", 6, names, &i);
+    *pooling = BR_POOLING_CLS + i;
+    return status;
 }
 
 static const struct option options[] = {
@@ -204,7 +190,7 @@ static int parse_option(void *of, int c)
                    ? 0
                    : cli_usage("embed", "--max-length is '%s', must be at least 3", optarg);
     case 'p':
-        return choose_pooling(optarg, &r->options.pooling);
+        return choose_pooling(&r->options.pooling);
     case 'b':
         return text_to_integer(optarg, 1, 65536, &r->batch_size)
                    ? 0
@@ -223,11 +209,7 @@ int cli_embed(int argc, char **argv)
     int status = cli_options(argc, argv, "m:f:l:p:b:jh", options, help, parse_option, &r);
     if (status != CLI_CONTINUE)
         return status;
-    if (!r.model)
-        return cli_usage("embed", "--model is required");
-    if (r.file ? argc > optind : argc == optind)
-        return cli_usage("embed", "either texts or --file is required");
-    status = pretrained_check_folder("--model", r.model);
+    status = pretrained_check_arguments(r.model, r.file, argc - optind);
     if (status != CLI_CONTINUE)
         return status;
     embed(&r, argc - optind, argv + optind);

@@ -41,6 +41,26 @@ int pretrained_check_folder(const char *what, const char *dir)
     return EXIT_FAILURE;
 }
 
+int pretrained_check_arguments(const char *model, const char *file, int n_texts)
+{
+    if (!model)
+        return cli_usage(cli_command, "--model is required");
+    if (file ? n_texts > 0 : n_texts == 0)
+        return cli_usage(cli_command, "either texts or --file is required");
+    return pretrained_check_folder("--model", model);
+}
+
+br_pipeline *pretrained_pipeline(const char *dir, br_model_task task, br_pipeline_options *options)
+{
+    options->dtype = cli_dtype;
+    br_auto_model_report report;
+    br_pipeline *p = br_pipeline_load(dir, task, options, &report);
+    if (p)
+        pretrained_warn(dir, br_pipeline_tokenizer(p), &report);
+    br_auto_model_report_clear(&report);
+    return p;
+}
+
 static const br_model_class *first_class(const br_model_family *family,
                                          bool (*fits)(const br_model_class *class))
 {

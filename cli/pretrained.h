@@ -7,6 +7,12 @@
 /* Returns CLI_CONTINUE if `dir`, the value of `what` (such as "--model"), is a folder. Otherwise
  * prints what is wrong and how to get a model folder, and returns the exit status. */
 int pretrained_check_folder(const char *what, const char *dir);
+/* Returns CLI_CONTINUE if --model is a folder, and if there is either a --file or arguments that
+ * are texts. Otherwise prints what is wrong, and returns the exit status. */
+int pretrained_check_arguments(const char *model, const char *file, int n_texts);
+/* Loads a pipeline in the dtype of --dtype. Warns in the same way as pretrained_load(). Returns
+ * NULL with an error on failure. */
+br_pipeline *pretrained_pipeline(const char *dir, br_model_task task, br_pipeline_options *options);
 /* Returns the first class of the folder's family that `fits`. Returns NULL with an error that names
  * `command` and the model_types that it supports if there is none. */
 const br_model_class *pretrained_class(const char *dir, bool (*fits)(const br_model_class *class),

@@ -84,23 +84,14 @@ static void show_text(const br_text *text, int64_t i, const br_entities *all)
 
 /* ---- Tagging --------------------------------------------------------------------------------- */
 
-static br_pipeline *open_model(request *r)
-{
-    r->load.dtype = cli_dtype;
-    br_auto_model_report report;
-    br_pipeline *p = br_pipeline_load(r->model, BR_TASK_TOKEN_CLASSIFICATION, &r->load, &report);
-    if (p)
-        pretrained_warn(r->model, br_pipeline_tokenizer(p), &report);
-    br_auto_model_report_clear(&report);
-    return p;
-}
-
 static void tag(request *r, int n, char **arguments)
 {
     br_scope *scope = br_no_grad_begin();
     cli_autocast();
     cli_texts t;
-    br_pipeline *p = cli_texts_read(&t, r->file, n, arguments, false) ? open_model(r) : NULL;
+    br_pipeline *p = cli_texts_read(&t, r->file, n, arguments, false)
+                         ? pretrained_pipeline(r->model, BR_TASK_TOKEN_CLASSIFICATION, &r->load)
+                         : NULL;
     for (int64_t i = 0; p && i < t.n && !br_failed(); i++) {
         br_entities *all = br_pipeline_tag(p, &t.items[i], &r->tag);
         if (all)
@@ -114,16 +105,16 @@ static void tag(request *r, int n, char **arguments)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-/* Sets the aggregation of that name; returns 0 or the exit status. */
-static int choose_group(const char *name, br_aggregation *aggregation)
+/* Sets the aggregation that --group names; returns 0 or the exit status. */
+static int choose_group(br_aggregation *aggregation)
 {
-    static const char *const names[] = { "none", "simple", "first", "average", "max" };
-    for (int i = 0; i < 5; i++)
-        if (strcmp(names[i], name) == 0) {
-            *aggregation = (br_aggregation)i;
-            return 0;
-        }
-    return cli_usage("tag", "--group is '%s', must be simple, first, average, max or none", name);
+    static const char *const names[] = { "simple", "first", "average", "max", "none" };
+    static const br_aggregation values[] = { BR_AGGREGATE_SIMPLE, BR_AGGREGATE_FIRST,
+                                             BR_AGGREGATE_AVERAGE, BR_AGGREGATE_MAX,
+                                             BR_AGGREGATE_NONE };
+    int i = 0, status = cli_choose("--group", 5, names, &i);
+    *aggregation = values[i];
+    return status;
 }
 
 static const struct option options[] = {
@@ -154,7 +145,7 @@ static int parse_option(void *of, int c)
         r->file = optarg;
         return 0;
     case 'g':
-        return choose_group(optarg, &r->tag.aggregation);
+        return choose_group(&r->tag.aggregation);
     case 'i':
         r->tag.ignored_label = optarg;
         return 0;
@@ -184,13 +175,9 @@ int cli_tag(int argc, char **argv)
     int status = cli_options(argc, argv, "m:f:g:l:jh", options, help, parse_option, &r);
     if (status != CLI_CONTINUE)
         return status;
-    if (!r.model)
-        return cli_usage("tag", "--model is required");
-    if (r.file ? argc > optind : argc == optind)
-        return cli_usage("tag", "either texts or --file is required");
     if (r.tag.stride >= 0 && r.tag.aggregation == BR_AGGREGATE_NONE)
         return cli_usage("tag", "--stride needs a --group other than none");
-    status = pretrained_check_folder("--model", r.model);
+    status = pretrained_check_arguments(r.model, r.file, argc - optind);
     if (status != CLI_CONTINUE)
         return status;
     tag(&r, argc - optind, argv + optind);
