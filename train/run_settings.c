@@ -122,8 +122,8 @@ static bool assign_all(trainer *t, const train_request *request)
     return true;
 }
 
-/* Checks that values of the command line equal the checkpoint's, except those that may change. With
- * decay_steps=0, the checkpoint's value is used. */
+/* Checks that the settings of the command line have the checkpoint's values, except for settings
+ * that may change. With decay_steps=0, the checkpoint's value is used. */
 static bool resume_settings(trainer *t, const train_request *request, const json_t *before)
 {
     int64_t decay_steps = t->options.schedule.decay_steps;
