@@ -14,6 +14,19 @@ br_tensor *zoo_split_heads(br_tensor *x, int64_t heads)
     return br_transpose(br_view(x, BR_SHAPE(batch, tokens, heads, d)), 1, 2);
 }
 
+/* Repeats each key head for the heads that share it. */
+static br_tensor *repeat_heads(br_tensor *t, int64_t heads)
+{
+    if (br_error_pending() || br_size(t, 1) == heads)
+        return t;
+    return br_repeat_interleave_scalar(t, heads / br_size(t, 1), 1);
+}
+
+static br_tensor *cap(br_tensor *scores, double softcap)
+{
+    return softcap == 0 ? scores : br_mul_scalar(br_tanh(br_div_scalar(scores, softcap)), softcap);
+}
+
 /* Computes the context and stores the probabilities in *weights. */
 static br_tensor *attend_storing_weights(br_tensor *q, br_tensor *k, br_tensor *v,
                                          const zoo_attention *a, br_tensor **weights)
@@ -21,11 +34,14 @@ static br_tensor *attend_storing_weights(br_tensor *q, br_tensor *k, br_tensor *
     if (br_error_pending())
         return NULL;
     double scale = a->scale != 0 ? a->scale : 1 / sqrt((double)br_size(q, -1));
+    k = repeat_heads(k, br_size(q, 1));
+    v = repeat_heads(v, br_size(q, 1));
     br_tensor *visible = a->visible;
     if (a->is_causal)
         visible = zoo_visible_past(q, 0, br_size(q, -2));
     br_tensor *hidden = visible ? br_logical_not(visible) : NULL;
     br_tensor *scores = br_mul_scalar(br_matmul(q, br_transpose(k, -1, -2)), scale);
+    scores = cap(scores, a->softcap);
     if (a->bias)
         scores = br_add(scores, a->bias);
     if (visible)
@@ -40,13 +56,16 @@ static br_tensor *attend_storing_weights(br_tensor *q, br_tensor *k, br_tensor *
 br_tensor *zoo_attend(br_tensor *q, br_tensor *k, br_tensor *v, const zoo_attention *a)
 {
     br_tensor *context, *weights = NULL;
-    if (a->weights || br_recorder_is_open())
+    if (br_error_pending())
+        return NULL;
+    if (a->weights || a->softcap != 0 || br_recorder_is_open())
         context = attend_storing_weights(q, k, v, a, &weights);
     else
         context = br_scaled_dot_product_attention(
             q, k, v, a->bias ? a->bias : a->visible,
             BR_OPTIONS(br_attention, .dropout_p = a->dropout_p, .is_causal = a->is_causal,
-                       .scale = a->scale != 0 ? a->scale : BR_NONE_F64));
+                       .scale = a->scale != 0 ? a->scale : BR_NONE_F64,
+                       .enable_gqa = br_size(q, 1) != br_size(k, 1)));
     if (a->weights)
         *a->weights = weights;
     return br_flatten(br_transpose(context, 1, 2), 2, 3);

@@ -304,24 +304,9 @@ static pass begin_pass(const br_tensor *ids, const br_gpt2_options *o)
     return p;
 }
 
-/* Sets all outputs to NULL, so that they are NULL after a failure. */
-static void clear_outputs(const br_gpt2 *self, const br_gpt2_options *o)
+static zoo_outputs outputs_of(const br_gpt2 *self, const br_gpt2_options *o)
 {
-    int64_t n = self->config.n_layer;
-    for (int64_t i = 0; o->hidden_states && i <= n; i++)
-        o->hidden_states[i] = NULL;
-    for (int64_t i = 0; o->attentions && i < n; i++)
-        o->attentions[i] = NULL;
-}
-
-/* Moves the outputs requested by the options from the innermost scope to the enclosing one. */
-static void store_outputs(const br_gpt2 *self, const br_gpt2_options *o)
-{
-    int64_t n = self->config.n_layer;
-    for (int64_t i = 0; o->hidden_states && i <= n; i++)
-        br_scope_return(NULL, o->hidden_states[i]);
-    for (int64_t i = 0; o->attentions && i < n; i++)
-        br_scope_return(NULL, o->attentions[i]);
+    return (zoo_outputs){ o->hidden_states, o->attentions, self->config.n_layer };
 }
 
 static br_tensor *run_blocks(br_gpt2 *self, br_tensor *x, const pass *p, const br_gpt2_options *o)
@@ -342,16 +327,17 @@ static br_tensor *run_blocks(br_gpt2 *self, br_tensor *x, const pass *p, const b
 br_tensor *br_gpt2_forward(br_gpt2 *self, br_tensor *input_ids, const br_gpt2_options *options)
 {
     const br_gpt2_options *o = BR_OPTIONS_OF(op, br_gpt2, options);
+    zoo_outputs outputs = { 0 };
     if (self)
-        clear_outputs(self, o);
+        zoo_clear_outputs(outputs = outputs_of(self, o));
     br_enter(self);
     if (!good_ids(self, input_ids, o))
         return br_leave(self, NULL);
     pass p = begin_pass(input_ids, o);
     br_tensor *x = run_blocks(self, embed(self, input_ids, o), &p, o);
     if (br_error_pending())
-        clear_outputs(self, o);
-    store_outputs(self, o);
+        zoo_clear_outputs(outputs);
+    zoo_return_outputs(outputs);
     return br_leave(self, x);
 }
 
@@ -382,16 +368,8 @@ br_tensor *br_gpt2_lm_forward(br_gpt2_lm *self, br_tensor *input_ids,
 {
     br_enter(self);
     br_tensor *x = br_gpt2_forward(self->transformer, input_ids, options);
-    store_outputs(self->transformer, BR_OPTIONS_OF(op, br_gpt2, options));
+    zoo_return_outputs(outputs_of(self->transformer, BR_OPTIONS_OF(op, br_gpt2, options)));
     return br_leave(self, br_linear_forward(self->lm_head, x));
-}
-
-/* Returns positions that count only tokens that are not padding. The positions of padding do not
- * matter. */
-static br_tensor *masked_positions(br_tensor *mask, int64_t n)
-{
-    br_tensor *count = br_sub_scalar(br_cumsum(br_to(br_ne_scalar(mask, 0), BR_I64), 1), 1);
-    return br_clamp(br_slice(count, 1, -n, BR_ALL, 1), 0, INFINITY);
 }
 
 static br_tensor *next_logits(void *model, br_tensor *ids, br_tensor *attention_mask,
@@ -403,7 +381,7 @@ static br_tensor *next_logits(void *model, br_tensor *ids, br_tensor *attention_
     o.attention_mask = attention_mask;
     o.cache = cache;
     if (attention_mask)
-        o.position_ids = masked_positions(attention_mask, br_size(ids, 1));
+        o.position_ids = zoo_masked_positions(attention_mask, br_size(ids, 1));
     br_tensor *x = br_select(br_gpt2_forward(self->transformer, ids, &o), 1, -1);
     return br_leave(self, br_linear_forward(self->lm_head, x));
 }
@@ -415,64 +393,12 @@ br_language_model br_gpt2_language_model(br_gpt2_lm *model)
     return (br_language_model){ .model = model, .next = next_logits, .max_length = most };
 }
 
-/* Returns the targets of all positions, i64 [B S]: the next label, and -100 at the last position.
- */
-static br_tensor *next_labels(br_tensor *labels)
-{
-    br_tensor *none = br_new_full(labels, BR_SHAPE(br_size(labels, 0), 1), -100, BR_I64);
-    br_tensor *next = br_cat(BR_INPUTS(br_slice(labels, 1, 1, BR_ALL, 1), none), 1);
-    return br_reshape(next, BR_SHAPE(-1));
-}
-
-static bool good_label_dtype(const char *name, const br_tensor *labels)
-{
-    if (br_dtype_of(labels) != BR_I64)
-        br_fail(BR_ERROR_DTYPE, name, "labels %s are %s, must be i64", br_shape_text(labels),
-                br_dtype_name(br_dtype_of(labels)));
-    return !br_error_pending();
-}
-
-br_tensor *br_causal_lm_loss(br_tensor *logits, br_tensor *labels)
-{
-    static const char name[] = "causal_lm_loss";
-    if (!br_require_tensor(name, "logits", logits) || !br_require_tensor(name, "labels", labels))
-        return NULL;
-    if (br_ndim(logits) != 3 || br_ndim(labels) != 2 || br_size(labels, 0) != br_size(logits, 0) ||
-        br_size(labels, 1) != br_size(logits, 1))
-        return br_fail(BR_ERROR_SHAPE, name, "logits %s must be [B, S, V], and labels %s [B, S]",
-                       br_shape_text(logits), br_shape_text(labels));
-    if (!good_label_dtype(name, labels))
-        return NULL;
-    br_scope *scope = br_scope_begin();
-    br_tensor *loss = br_cross_entropy(br_flatten(logits, 0, 1), next_labels(labels), NULL);
-    br_scope_return(scope, loss);
-    br_scope_end(scope);
-    return loss;
-}
-
-/* Returns the weight of the layer, or its value if it is parametrized. */
-static br_tensor *weight_of(br_linear *layer)
-{
-    return br_is_parametrized(br_base(layer), "weight")
-               ? br_parametrized_value(br_base(layer), "weight")
-               : layer->weight;
-}
-
 br_tensor *br_gpt2_lm_loss(br_gpt2_lm *self, br_tensor *input_ids, br_tensor *labels,
                            const br_gpt2_options *options)
 {
     static const char name[] = "gpt2_lm_loss";
     br_enter(self);
     br_tensor *x = br_gpt2_forward(self->transformer, input_ids, options);
-    store_outputs(self->transformer, BR_OPTIONS_OF(op, br_gpt2, options));
-    if (!br_error_pending() && br_require_tensor(name, "labels", labels) &&
-        (br_ndim(labels) != 2 || br_size(labels, 0) != br_size(x, 0) ||
-         br_size(labels, 1) != br_size(x, 1)))
-        br_fail(BR_ERROR_SHAPE, name, "labels %s must have the shape of input_ids, %s",
-                br_shape_text(labels), br_shape_text(input_ids));
-    if (br_error_pending() || !good_label_dtype(name, labels))
-        return br_leave(self, NULL);
-    return br_leave(self, br_linear_cross_entropy(
-                              br_flatten(x, 0, 1), weight_of(self->lm_head), next_labels(labels),
-                              BR_OPTIONS(br_linear_cross_entropy, .chunked = true)));
+    zoo_return_outputs(outputs_of(self->transformer, BR_OPTIONS_OF(op, br_gpt2, options)));
+    return br_leave(self, zoo_chunked_lm_loss(name, x, self->lm_head, labels));
 }

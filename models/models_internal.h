@@ -30,7 +30,8 @@ bool zoo_good_deviation(const char *model, const char *name, double value);
 
 extern const br_model_family zoo_hf_bert_family, zoo_roberta_family, zoo_xlm_roberta_family,
     zoo_camembert_family, zoo_distilbert_family, zoo_electra_family, zoo_albert_family,
-    zoo_mpnet_family, zoo_gpt2_family, zoo_t5_family;
+    zoo_mpnet_family, zoo_gpt2_family, zoo_t5_family, zoo_llama_family, zoo_mistral_family,
+    zoo_smollm3_family, zoo_qwen2_family, zoo_qwen3_family, zoo_gemma2_family, zoo_gemma3_family;
 
 /* ---- Initial weights ------------------------------------------------------------------------- */
 
@@ -50,13 +51,15 @@ typedef struct zoo_attention {
     bool is_causal;      /* query i attends to keys 0 .. i; `visible` and `bias` must be NULL */
     bool is_cross;       /* the keys are another sequence's */
     double scale;        /* factor of the scores; 0: 1 / sqrt(d) */
+    double softcap;      /* c: scaled scores s become c tanh(s / c); 0: they stay */
     double dropout_p;    /* dropout of the probabilities */
     br_tensor **weights; /* receives the probabilities [B, heads, S, K]; may be NULL */
 } zoo_attention;
 
-/* Returns the context [B, S, heads d] of query [B, heads, S, d] and key, value [B, heads, K, d].
- * The probabilities are stored only if a->weights or br_tap_attention() needs them. A query that
- * may attend to no key gets 0. */
+/* Returns the context [B, S, heads d] of query [B, heads, S, d] and key, value [B, key heads, K,
+ * d]. `heads` is a multiple of the key heads, and adjacent heads share a key head. The
+ * probabilities are stored only if a->weights, a->softcap or br_tap_attention() needs them. A query
+ * that may attend to no key gets 0. */
 br_tensor *zoo_attend(br_tensor *query, br_tensor *key, br_tensor *value, const zoo_attention *a);
 /* [B, S, heads d] -> [B, heads, S, d] */
 br_tensor *zoo_split_heads(br_tensor *x, int64_t heads);
@@ -78,5 +81,27 @@ typedef struct zoo_span {
  * else such keys have bucket 0. Source: Raffel et al. 2020, section 2.1. */
 br_tensor *zoo_relative_buckets(const br_tensor *like, int64_t n_buckets, int64_t max_distance,
                                 bool both_directions, zoo_span span);
+
+/* ---- Language models (models/causal_lm.c) ---------------------------------------------------- */
+
+/* Returns br_causal_lm_loss() of the logits head(x) for labels i64 [B, S] and x [B, S, e], without
+ * the head's bias. The logits are computed and used for some positions at a time. Errors begin with
+ * `name`. */
+br_tensor *zoo_chunked_lm_loss(const char *name, br_tensor *x, br_linear *head, br_tensor *labels);
+/* Returns the positions i64 [B, n] of the last n tokens of an attention_mask, which count only
+ * tokens that are not padding. The positions of padding do not matter. */
+br_tensor *zoo_masked_positions(br_tensor *mask, int64_t n);
+
+/* The optional outputs of a forward: layers + 1 hidden states and `layers` attention maps; each
+ * list may be NULL. */
+typedef struct zoo_outputs {
+    br_tensor **hidden_states, **attentions;
+    int64_t layers;
+} zoo_outputs;
+
+/* Sets all outputs to NULL, so that they are NULL after a failure. */
+void zoo_clear_outputs(zoo_outputs outputs);
+/* Moves the outputs from the innermost scope to the enclosing one. */
+void zoo_return_outputs(zoo_outputs outputs);
 
 #endif

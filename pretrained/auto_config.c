@@ -116,10 +116,24 @@ static const char *own_name(const br_auto_config *config, const char *key)
     return key;
 }
 
+/* Returns the value of a path "outer.key" of keys in nested objects, or NULL. */
+static json_t *at_path(json_t *object, const char *path)
+{
+    const char *dot = strchr(path, '.');
+    char outer[64];
+    while (object && dot && dot - path < (ptrdiff_t)sizeof outer) {
+        snprintf(outer, sizeof outer, "%.*s", (int)(dot - path), path);
+        object = json_object_get(object, outer);
+        path = dot + 1;
+        dot = strchr(path, '.');
+    }
+    return json_object_get(object, path);
+}
+
 /* Returns the file's value of a key, under its own name or any synonym, or NULL. */
 static json_t *in_file(const br_auto_config *config, const char *own)
 {
-    json_t *value = json_object_get(config->file, own);
+    json_t *value = at_path(config->file, own);
     for (const br_config_alias *s = br__config_keys_of(config)->aliases; s && s->name && !value;
          s++)
         if (strcmp(s->key, own) == 0)
@@ -328,6 +342,12 @@ bool br_auto_config_has(const br_auto_config *config, const char *key)
 {
     json_t *value = is_set(config, key, "key") ? find(config, key) : NULL;
     return value && !json_is_null(value);
+}
+
+bool br_auto_config_has_object(const br_auto_config *config, const char *key)
+{
+    static const kind object = { 1u << JSON_OBJECT, "an object" };
+    return br_auto_config_has(config, key) && get(config, key, object) != NULL;
 }
 
 bool br_auto_config_is_null(const br_auto_config *config, const char *key)

@@ -8,11 +8,13 @@ Requires transformers from PyPI; written with 5.23.0.
 """
 import json
 
-from transformers import (AlbertConfig, BertConfig, CamembertConfig, DistilBertConfig, ElectraConfig, GPT2Config,
-                          MPNetConfig, RobertaConfig, T5Config, XLMRobertaConfig)
+from transformers import (AlbertConfig, BertConfig, CamembertConfig, DistilBertConfig, ElectraConfig, Gemma2Config,
+                          Gemma3TextConfig, GPT2Config, LlamaConfig, MistralConfig, MPNetConfig, Qwen2Config, Qwen3Config,
+                          RobertaConfig, SmolLM3Config, T5Config, XLMRobertaConfig)
 
 CONFIGS = (BertConfig, RobertaConfig, XLMRobertaConfig, CamembertConfig, DistilBertConfig, ElectraConfig, AlbertConfig,
-           MPNetConfig, GPT2Config, T5Config)
+           MPNetConfig, GPT2Config, T5Config, LlamaConfig, MistralConfig, SmolLM3Config, Qwen2Config, Qwen3Config,
+           Gemma2Config, Gemma3TextConfig)
 
 # Keys about the package and a single run; labels, which are read one by one; and the keys that T5's
 # constructor derives from feed_forward_proj and tie_word_embeddings.
@@ -21,11 +23,16 @@ LEFT_OUT = {
     "id2label", "label2id",
     "dense_act_fn", "is_gated_act", "scale_decoder_outputs",
 }
+# Keys of decoders whose default the constructor derives from other keys.
+LAYERS, QWEN = {"rope_parameters", "layer_types"}, {"rope_parameters", "layer_types", "sliding_window"}
+DERIVED = {"llama": {"rope_parameters", "head_dim"}, "mistral": {"rope_parameters", "head_dim"},
+           "smollm3": LAYERS | {"no_rope_layers"}, "qwen2": QWEN, "qwen3": QWEN, "gemma2": LAYERS, "gemma3_text": LAYERS | {"_sliding_window_pattern"}}
 
 
 def record(cls):
     config = cls()
-    values = {k: v for k, v in config.to_dict().items() if k not in LEFT_OUT}
+    derived = DERIVED.get(cls.model_type, set())
+    values = {k: v for k, v in config.to_dict().items() if k not in LEFT_OUT | derived}
     return {"defaults": dict(sorted({**values, "num_labels": config.num_labels}.items())),
             "spellings": cls.attribute_map}
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes config_cases.tsv: every key of the config.json of a BERT, its relatives, a GPT-2 and a T5, with a value other
-than its default, and what must happen.
+"""Writes config_cases.tsv: every key of the config.json of a BERT, its relatives, a GPT-2, a T5, a Llama and its relatives,
+with a value other than its default, and what must happen.
 
     record_config_cases.py write       writes the file
     record_config_cases.py check       fails if the file differs from what this version of transformers gives
@@ -23,14 +23,20 @@ from pathlib import Path
 
 import torch
 from transformers import (AlbertConfig, AlbertForMaskedLM, BertConfig, BertForPreTraining, DistilBertConfig,
-                          DistilBertForMaskedLM, ElectraConfig, ElectraForMaskedLM, GPT2Config, GPT2LMHeadModel, MPNetConfig,
-                          MPNetForMaskedLM, RobertaConfig, RobertaForMaskedLM, T5Config, T5ForConditionalGeneration)
+                          DistilBertForMaskedLM, ElectraConfig, ElectraForMaskedLM, Gemma2Config, Gemma2ForCausalLM,
+                          Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
+                          MistralConfig, MistralForCausalLM, MPNetConfig, MPNetForMaskedLM, Qwen2Config, Qwen2ForCausalLM,
+                          Qwen3Config, Qwen3ForCausalLM, RobertaConfig, RobertaForMaskedLM, SmolLM3Config,
+                          SmolLM3ForCausalLM, T5Config, T5ForConditionalGeneration)
 from transformers.utils import logging
 
 CASES = Path(__file__).resolve().parent / "config_cases.tsv"
 IDS = [3, 17, 5, 9, 4, 11, 2, 8]
 SIZES = dict(vocab_size=20, hidden_size=12, num_hidden_layers=2, num_attention_heads=2, intermediate_size=10,
              max_position_embeddings=16, dtype="float32")
+DECODER_SIZES = SIZES | dict(num_key_value_heads=1, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+WINDOW = dict(use_sliding_window=True, sliding_window=3, max_window_layers=1)
+GEMMA_SIZES = DECODER_SIZES | dict(head_dim=6, sliding_window=4)
 CLASSES = {
     "bert": (BertConfig, BertForPreTraining, SIZES),
     "roberta": (RobertaConfig, RobertaForMaskedLM, SIZES),
@@ -45,7 +51,18 @@ CLASSES = {
     "t5": (T5Config, T5ForConditionalGeneration,
            dict(vocab_size=20, d_model=12, d_kv=6, d_ff=10, num_layers=2, num_decoder_layers=2, num_heads=2,
                 relative_attention_num_buckets=8, relative_attention_max_distance=12, dtype="float32")),
+    "llama": (LlamaConfig, LlamaForCausalLM, DECODER_SIZES),
+    "mistral": (MistralConfig, MistralForCausalLM, DECODER_SIZES | dict(sliding_window=4)),
+    "smollm3": (SmolLM3Config, SmolLM3ForCausalLM,
+                DECODER_SIZES | dict(use_sliding_window=True, sliding_window=3, no_rope_layer_interval=2)),
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM, DECODER_SIZES | WINDOW),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM, DECODER_SIZES | WINDOW | dict(head_dim=6)),
+    "gemma2": (Gemma2Config, Gemma2ForCausalLM, GEMMA_SIZES),
+    "gemma3_text": (Gemma3TextConfig, Gemma3ForCausalLM,
+                    GEMMA_SIZES | dict(layer_types=["sliding_attention", "full_attention"])),
 }
+DECODERS = ("llama", "mistral", "smollm3", "qwen2", "qwen3", "gemma2", "gemma3_text")
+NAMED = ("bert", "gpt2", "t5") + DECODERS  # modules have the names of files
 NOT_RUN = {"return_dict"}  # some models of transformers need its default
 # The keys of every model type.
 COMMON = {
@@ -61,7 +78,7 @@ COMMON = {
     "label2id": ({"a": 0, "b": 1, "c": 2}, "same"),
     "use_cache": (False, "same"),
     "tie_word_embeddings": (False, "changed"),
-    "model_type": ("llama", "refused"),
+    "model_type": ("mamba", "refused"),
     "vocab_size": (23, "changed"),
 }
 ENCODER = {
@@ -86,7 +103,69 @@ BERT = ENCODER | {
     "is_decoder": (True, "refused"),
     "add_cross_attention": (True, "refused"),
 }
+DECODER = {
+    "is_encoder_decoder": (True, "refused"),
+    "hidden_size": (16, "changed"),
+    "num_hidden_layers": (3, "changed"),
+    "num_attention_heads": (1, "changed"),
+    "num_key_value_heads": (2, "changed"),
+    "intermediate_size": (14, "changed"),
+    "hidden_act": ("relu", "changed"),
+    "attention_dropout": (0.3, "field"),
+    "max_position_embeddings": (12, "same"),
+    "initializer_range": (0.5, "field"),
+    "rms_norm_eps": (0.1, "changed"),
+    "rope_parameters": ({"rope_type": "linear", "rope_theta": 100.0, "factor": 3.0}, "changed"),
+    "bos_token_id": (4, "same"),
+    "eos_token_id": (4, "same"),
+    "pad_token_id": (4, "field"),
+}
+UNTIED = DECODER | {"tie_word_embeddings": (True, "changed")}
+BIASES = {"attention_bias": (True, "changed"), "mlp_bias": (True, "changed")}
+WINDOWS = {"use_sliding_window": (False, "refused"), "sliding_window": (5, "changed"), "max_window_layers": (2, "same"),
+           "layer_types": (["sliding_attention", "full_attention"], "changed")}
+GEMMA = {k: v for k, v in DECODER.items() if k != "hidden_act"} | {
+    "head_dim": (4, "changed"),
+    "hidden_activation": ("relu", "changed"),
+    "attention_bias": (True, "changed"),
+    "query_pre_attn_scalar": (4, "changed"),
+    "sliding_window": (2, "changed"),
+    "final_logit_softcapping": (0.5, "changed"),
+    "use_bidirectional_attention": (True, "refused"),
+}
+for keys in (WINDOWS, GEMMA):
+    keys["num_hidden_layers"] = (3, "refused")  # layer_types is in the file
+TWO_ROPES = {"sliding_attention": {"rope_type": "default", "rope_theta": 30.0},
+             "full_attention": {"rope_type": "linear", "rope_theta": 100.0, "factor": 3.0}}
 KEYS = {
+    "llama": UNTIED | BIASES | {
+        "architectures": (["LlamaModel"], "class"),
+        "head_dim": (4, "changed"),
+        "pretraining_tp": (2, "same"),
+    },
+    "mistral": UNTIED | {
+        "architectures": (["MistralModel"], "class"),
+        "head_dim": (4, "changed"),
+        "sliding_window": (2, "changed"),
+    },
+    "smollm3": DECODER | BIASES | {
+        "num_hidden_layers": (3, "refused"),  # no_rope_layers is in the file
+        "architectures": (["SmolLM3Model"], "class"),
+        "use_sliding_window": (False, "same"),  # layer_types is in the file
+        "sliding_window": (5, "changed"),
+        "no_rope_layer_interval": (3, "same"),  # no_rope_layers is in the file
+        "no_rope_layers": ([0, 0], "changed"),
+        "layer_types": (["sliding_attention", "full_attention"], "changed"),
+    },
+    "qwen2": UNTIED | WINDOWS | {"architectures": (["Qwen2Model"], "class")},
+    "qwen3": UNTIED | WINDOWS | {"architectures": (["Qwen3Model"], "class"), "attention_bias": (True, "changed"),
+                                  "head_dim": (4, "changed")},
+    "gemma2": GEMMA | {"architectures": (["Gemma2Model"], "class"), "attn_logit_softcapping": (0.5, "changed"),
+                       "layer_types": (["full_attention", "sliding_attention"], "changed")},
+    "gemma3_text": GEMMA | {"architectures": (["Gemma3TextModel"], "class"), "attn_logit_softcapping": (0.5, "same"),
+                            "rope_parameters": (TWO_ROPES, "changed"),
+                            "layer_types": (["full_attention", "sliding_attention"], "changed"),
+                            "_sliding_window_pattern": (2, "same")},
     "bert": BERT | {"architectures": (["BertModel"], "class")},
     "roberta": BERT | {"architectures": (["RobertaModel"], "class"), "pad_token_id": (4, "changed")},
     "distilbert": {
@@ -200,7 +279,7 @@ def numbers(name, config_file):
     ids = torch.tensor([IDS])
     with torch.no_grad():
         for key, p in model.named_parameters():
-            weight(key, p, name in ("bert", "gpt2", "t5"))
+            weight(key, p, name in NAMED)
         more = {"decoder_input_ids": ids.flip(1)} if name == "t5" else {}
         out = model(input_ids=ids, return_dict=True, **more)
         logits = (out.prediction_logits if name == "bert" else out.logits).flatten()
@@ -210,8 +289,13 @@ def numbers(name, config_file):
 
 def refusal(name, key, value):
     """Returns a part of the message for a value that is not supported."""
+    if key == "model_type" and name in DECODERS:
+        return f"config.json: model_type is {json.dumps(value)}, must be llama, mistral, "
     if key == "model_type" and name not in ("gpt2", "t5"):
         return f"config.json: model_type is {json.dumps(value)}, must be bert, roberta, "
+    if key == "num_hidden_layers":
+        lists = "no_rope_layers" if name == "smollm3" else "layer_types"
+        return f"config.json: {lists} has 2 elements, must have num_hidden_layers = {value}"
     supported = name if key == "model_type" else not value
     return f"config.json: {key} is {json.dumps(value)}, must be {json.dumps(supported)}"
 
@@ -227,7 +311,7 @@ def null_case(name, path, base, key, kind, plain):
     try:
         found = numbers(name, path.parent)
     except Exception:
-        ignored = kind == "same" and key != "feed_forward_proj"
+        ignored = kind == "same" and key not in ("feed_forward_proj", "max_position_embeddings")
         return ("ignored", plain) if ignored else ("refused", f"{shown(name, key)} is null, must be ")
     return "same" if found == plain else "changed", found
 

@@ -305,7 +305,7 @@ Test(auto_model, configurations_of_other_models)
 {
     save_renamed(NULL);
     check_config("{}", "model_type is missing, must be one of \"bert\"");
-    check_config("{\"model_type\": \"llama\"}", "model_type is \"llama\", must be one of");
+    check_config("{\"model_type\": \"mamba\"}", "model_type is \"mamba\", must be one of");
     check_config("{\"model_type\": \"bert\", \"architectures\": [\"X\"]}",
                  "architectures[0] is \"X\"");
     check_config("{\"model_type\": \"bert\", \"is_decoder\": true}", "is_decoder is true");

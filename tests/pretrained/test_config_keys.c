@@ -1,6 +1,6 @@
-/* Every key of the config.json of a BERT, its relatives, a GPT-2 and a T5, with a value other than
- * its default, and with null: config_cases.tsv has transformers' numbers. record_config_cases.py
- * wrote it and describes it. */
+/* Every key of the config.json of a BERT, its relatives, a GPT-2, a T5, a Llama and its relatives,
+ * with a value other than its default, and with null: config_cases.tsv has transformers' numbers.
+ * record_config_cases.py wrote it and describes it. */
 #include "tests/io/files.h"
 #include "tests/models/recorded.h"
 
@@ -29,6 +29,16 @@ static const char *write_with(const config_case *c, json_t *value)
     return path;
 }
 
+static bool is_llama(const char *type)
+{
+    static const char *const types[] = { "llama", "mistral", "smollm3",    "qwen2",
+                                         "qwen3", "gemma2",  "gemma3_text" };
+    size_t i = 0, n = sizeof types / sizeof *types;
+    while (i < n && strcmp(types[i], type) != 0)
+        i++;
+    return i < n;
+}
+
 /* Returns a model of the configuration, in evaluation mode; NULL with an error on failure. */
 static void *make(const char *type, const br_auto_config *config)
 {
@@ -39,6 +49,9 @@ static void *make(const char *type, const br_auto_config *config)
     } else if (strcmp(type, "t5") == 0) {
         br_t5_config c = br_t5_config_from(config);
         model = br_failed() ? NULL : br_t5_for_conditional_generation_new(&c);
+    } else if (is_llama(type)) {
+        br_llama_config c = br_llama_config_from(config);
+        model = br_failed() ? NULL : br_llama_lm_new(&c);
     } else {
         br_hf_bert_config c = br_hf_bert_config_from(config);
         bool both = strcmp(type, "bert") == 0;
@@ -55,8 +68,8 @@ static void *make(const char *type, const br_auto_config *config)
 /* Sets the weights of weight() in record_config_cases.py, and returns their number. */
 static int64_t fill(const char *type, void *model)
 {
-    bool is_named =
-        strcmp(type, "bert") == 0 || strcmp(type, "gpt2") == 0 || strcmp(type, "t5") == 0;
+    bool is_named = is_llama(type) || strcmp(type, "bert") == 0 || strcmp(type, "gpt2") == 0 ||
+                    strcmp(type, "t5") == 0;
     int64_t n = 0;
     br_named_list *parameters = br_parameters(model);
     for (const br_named_tensor *p = NULL; (p = br_named_list_next(parameters, p));) {
@@ -80,6 +93,8 @@ static br_tensor *logits_of(const char *type, void *model)
     br_tensor *logits = NULL;
     if (strcmp(type, "gpt2") == 0)
         logits = br_gpt2_lm_forward(model, ids, NULL);
+    else if (is_llama(type))
+        logits = br_llama_lm_forward(model, ids, NULL);
     else if (strcmp(type, "t5") != 0)
         br_hf_bert_pretraining_forward(model, ids, NULL, &logits, NULL);
     else
@@ -116,11 +131,15 @@ static double field_of(const config_case *c, const br_auto_config *config)
     br_hf_bert_config bert = { 0 };
     br_gpt2_config gpt2 = { 0 };
     br_t5_config t5 = { 0 };
+    br_llama_config llama = { 0 };
     const char *type = c->type;
     if (strcmp(type, "gpt2") == 0) {
         gpt2 = br_gpt2_config_from(config);
     } else if (strcmp(type, "t5") == 0) {
         t5 = br_t5_config_from(config);
+    } else if (is_llama(type)) {
+        llama = br_llama_config_from(config);
+        type = "llama";
     } else {
         bert = br_hf_bert_config_from(config);
         type = "bert";
@@ -143,6 +162,9 @@ static double field_of(const config_case *c, const br_auto_config *config)
         { "gpt2", "attn_pdrop", gpt2.attn_pdrop },
         { "gpt2", "resid_pdrop", gpt2.resid_pdrop },
         { "gpt2", "initializer_range", gpt2.initializer_range },
+        { "llama", "attention_dropout", llama.attention_dropout },
+        { "llama", "initializer_range", llama.initializer_range },
+        { "llama", "pad_token_id", (double)llama.pad_token_id },
         { "t5", "dropout_rate", t5.dropout_rate },
         { "t5", "initializer_factor", t5.initializer_factor },
         { "t5", "pad_token_id", (double)t5.pad_token_id },
@@ -179,6 +201,13 @@ static void check_class(const config_case *c, json_t *value)
         { "bert", "hf_bert/pretraining" },
         { "gpt2", "gpt2/lm" },
         { "t5", "t5/relu" },
+        { "llama", "decoders/llama0" },
+        { "mistral", "decoders/mistral0" },
+        { "smollm3", "decoders/smollm30" },
+        { "qwen2", "decoders/qwen20" },
+        { "qwen3", "decoders/qwen30" },
+        { "gemma2", "decoders/gemma20" },
+        { "gemma3_text", "decoders/gemma3_text0" },
         { "roberta", "encoders/roberta0" },
         { "distilbert", "encoders/distilbert0" },
         { "electra", "encoders/electra0" },
@@ -206,10 +235,12 @@ static void check_class(const config_case *c, json_t *value)
     json_decref(recorded.base);
 }
 
-/* Of the keys that are read, only eos_token_id may be a list. */
+/* Of the keys that are read, only eos_token_id and lists for the layers may be a list. */
 static void check_other_type(const config_case *c)
 {
     char message[200];
+    if (strcmp(c->key, "layer_types") == 0 || strcmp(c->key, "no_rope_layers") == 0)
+        return;
     json_t *list = json_pack("[i]", 5);
     br_auto_config *config = br_auto_config_load(write_with(c, list));
     bool is_synonym = strcmp(c->type, "distilbert") == 0 &&

@@ -328,8 +328,8 @@ Test(sentence_transformer, other_models)
     write_file("config.json", "{\"model_type\": \"gpt2\"}");
     check_fails(open_model(NULL), "/config.json: model_type is \"gpt2\", but sentence embeddings "
                                   "are supported only for \"bert\"");
-    write_file("config.json", "{\"model_type\": \"llama\"}");
-    check_fails(open_model(NULL), "model_type is \"llama\", but sentence");
+    write_file("config.json", "{\"model_type\": \"mamba\"}");
+    check_fails(open_model(NULL), "model_type is \"mamba\", but sentence");
     write_file("config.json", "{}");
     check_fails(open_model(NULL), "model_type is missing, but sentence");
 }

@@ -12,6 +12,7 @@
 #ifndef BRASA_MODELS_GPT2_H
 #define BRASA_MODELS_GPT2_H
 
+#include <brasa/models/causal_lm.h>
 #include <brasa/nn.h>
 #include <brasa/pretrained/auto_config.h>
 #include <brasa/pretrained/generate.h>
@@ -115,9 +116,6 @@ BR_API br_tensor *br_gpt2_lm_forward(br_gpt2_lm *self, br_tensor *input_ids,
 /* Returns a language model for br_generate(). `model` must outlive it. */
 BR_API br_language_model br_gpt2_language_model(br_gpt2_lm *model);
 
-/* Computes the mean cross entropy of logits [B, S, V] against the next labels, i64 [B, S]: the
- * logits at 0 .. S-2 against the labels at 1 .. S-1. Labels of -100 are ignored. */
-BR_API br_tensor *br_causal_lm_loss(br_tensor *logits, br_tensor *labels);
 /* Returns br_causal_lm_loss() of the model's logits, which are computed and used for some of the
  * positions at a time and never held together: 64 sequences of 64 tokens need 1.2 GiB less in
  * training, and as much time. Taps and hooks of lm_head do not see its results. */

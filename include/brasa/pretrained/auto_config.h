@@ -5,9 +5,10 @@
  *
  * A key that is not in the file has transformers' default for the file's model type. The known
  * types are those of the families of models (brasa/pretrained/family.h). A key with several names
- * (hidden_size and gpt2's n_embd) is found by each. A key that is missing or of the wrong type is
- * an error that names the file and the key; the functions then return 0, false or NULL.
- * docs/auto_config.md lists which files are rejected. */
+ * (hidden_size and gpt2's n_embd) is found by each. "rope_parameters.factor" is a key of a nested
+ * object. A key that is missing or of the wrong type is an error that names the file and the key;
+ * the functions then return 0, false or NULL. docs/auto_config.md lists which files are rejected.
+ */
 #ifndef BRASA_PRETRAINED_AUTO_CONFIG_H
 #define BRASA_PRETRAINED_AUTO_CONFIG_H
 
@@ -44,6 +45,9 @@ BR_API bool br_auto_config_expect(const br_auto_config *config, const char *mode
 
 /* Returns true if the key has a value other than null, in the file or by default. */
 BR_API bool br_auto_config_has(const br_auto_config *config, const char *key);
+/* Returns true if the key is a nested object. Returns false without an error if the key is missing or
+ * null, and false with an error if it is something else. */
+BR_API bool br_auto_config_has_object(const br_auto_config *config, const char *key);
 /* Returns true if the file states that the key is null. */
 BR_API bool br_auto_config_is_null(const br_auto_config *config, const char *key);
 /* Returns an integer. 1.0 is not an integer. */

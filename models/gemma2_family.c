@@ -1,0 +1,27 @@
+/* models/gemma2_family.c - the family of Gemma 2: norms before and after each part, softcaps, and a
+ * window in every other layer. */
+#include "models/llama_internal.h"
+
+static const br_config_default defaults[] = {
+    ZOO_LLAMA_DEFAULTS("256000", "2304", "9216", "26", "8", "8192", "0", "2", "1"),
+    { "num_key_value_heads", "4" },
+    { "head_dim", "256" },
+    { "hidden_activation", "\"gelu_pytorch_tanh\"" },
+    { "attention_bias", "false" },
+    { "query_pre_attn_scalar", "256" },
+    { "sliding_window", "4096" },
+    { "layer_types", "null" },
+    { "final_logit_softcapping", "30.0" },
+    { "attn_logit_softcapping", "50.0" },
+    { "use_bidirectional_attention", "null" },
+    { "attention_dropout", "|0.0" },
+    { "tie_word_embeddings", "true" },
+    { NULL, NULL },
+};
+
+static const br_model_class classes[] = {
+    ZOO_LLAMA_CLASSES("Gemma2"),
+    { .name = NULL },
+};
+
+const br_model_family zoo_gemma2_family = ZOO_LLAMA_FAMILY("gemma2", defaults, classes);

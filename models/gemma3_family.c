@@ -1,0 +1,28 @@
+/* models/gemma3_family.c - the family of the texts of Gemma 3: Gemma 2 with normalized queries and
+ * keys, a window in five of six layers, and other positions there. */
+#include "models/llama_internal.h"
+
+static const br_config_default defaults[] = {
+    ZOO_LLAMA_DEFAULTS("262208", "2304", "9216", "26", "8", "131072", "0", "2", "1"),
+    { "num_key_value_heads", "4" },
+    { "head_dim", "256" },
+    { "hidden_activation", "\"gelu_pytorch_tanh\"" },
+    { "attention_bias", "false" },
+    { "query_pre_attn_scalar", "256" },
+    { "sliding_window", "4096" },
+    { "layer_types", "null" },
+    { "final_logit_softcapping", "null" },
+    { "attn_logit_softcapping", "null" },
+    { "use_bidirectional_attention", "false" },
+    { "attention_dropout", "|0.0" },
+    { "tie_word_embeddings", "true" },
+    { NULL, NULL },
+};
+
+static const br_model_class classes[] = {
+    ZOO_LLAMA_BASE("Gemma3TextModel"),
+    ZOO_LLAMA_LM("Gemma3ForCausalLM"),
+    { .name = NULL },
+};
+
+const br_model_family zoo_gemma3_family = ZOO_LLAMA_FAMILY("gemma3_text", defaults, classes);

@@ -1,0 +1,429 @@
+/* models/llama.c - Hugging Face's LlamaModel and LlamaForCausalLM, and those of the decoders that
+ * are built like it. */
+#include "models/llama_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+BR_DEFINE_DEFAULTS(br_llama)
+
+static const char op[] = "llama";
+
+/* Creates a module whose class name is the model type's prefix and `end`. */
+static void *create(const br_llama_config *c, size_t size, const char *end)
+{
+    const zoo_llama_kind *kind = zoo_llama_kind_of(c->model_type);
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", kind ? kind->prefix : "Llama", end);
+    return br_module_create(size, name);
+}
+
+/* ---- Norms ----------------------------------------------------------------------------------- */
+
+static br_rms_norm *new_norm(const br_llama_config *c, int64_t size)
+{
+    return br_rms_norm_new(size, BR_OPTIONS(br_rms_norm, .eps = c->rms_norm_eps));
+}
+
+/* Normalizes the last dimension. With adds_1 the factor is 1 + weight, in at least f32, because
+ * bf16 cannot hold the sum. */
+static br_tensor *normalize(br_rms_norm *norm, br_tensor *x, bool adds_1)
+{
+    if (!adds_1 || br_error_pending())
+        return br_rms_norm_forward(norm, x);
+    br_enter_with(norm, x);
+    br_tensor *w = norm->weight;
+    w = br_add_scalar(br_to(w, br_promote_types(br_dtype_of(w), BR_F32)), 1);
+    return br_leave(norm, br_f_rms_norm(x, 1, norm->normalized_shape, w, norm->eps));
+}
+
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+/* Rotary positions of the tokens of a pass: cosines and sines [B or 1, 1, S, d / 2]. */
+typedef struct angles {
+    br_tensor *cos, *sin;
+} angles;
+
+/* Arguments shared by all layers of a forward pass, or by those with the same flags. */
+typedef struct pass {
+    br_cache *cache;
+    angles angles;      /* NULL: the layer has no positions */
+    br_tensor *visible; /* as in zoo_attention; NULL: see is_causal */
+    int64_t window;     /* only the last so many keys are visible to a single token; 0: all */
+    bool is_causal;
+} pass;
+
+static br_llama_attention *new_attention(const br_llama_config *c, int64_t layer)
+{
+    br_llama_attention *self = create(c, sizeof *self, "Attention");
+    int64_t e = c->hidden_size, d = zoo_llama_head_dim(c), own = c->num_attention_heads * d;
+    int64_t shared = c->num_key_value_heads * d;
+    self->heads = c->num_attention_heads;
+    self->head_dim = d;
+    self->layer = layer;
+    self->scale = 1 / sqrt(c->query_scalar > 0 ? c->query_scalar : (double)d);
+    self->softcap = c->attn_logit_softcapping;
+    self->attention_dropout = c->attention_dropout;
+    self->norm_adds_1 = c->norm_adds_1;
+    self->q_proj = br_child(self, "q_proj", br_linear_new(e, own, c->attention_bias));
+    self->k_proj = br_child(self, "k_proj", br_linear_new(e, shared, c->attention_bias));
+    self->v_proj = br_child(self, "v_proj", br_linear_new(e, shared, c->attention_bias));
+    self->o_proj = br_child(self, "o_proj", br_linear_new(own, e, c->output_bias));
+    if (!c->qk_norm)
+        return self;
+    self->q_norm = br_child(self, "q_norm", new_norm(c, d));
+    self->k_norm = br_child(self, "k_norm", new_norm(c, d));
+    return self;
+}
+
+/* Returns the heads [B, heads, S, d] of queries or keys, which are normalized and turned. */
+static br_tensor *turned_heads(const br_llama_attention *self, br_linear *projection,
+                               br_rms_norm *norm, br_tensor *x, const angles *a)
+{
+    x = br_linear_forward(projection, x);
+    if (br_error_pending())
+        return NULL;
+    x = zoo_split_heads(x, br_size(x, -1) / self->head_dim);
+    if (norm)
+        x = normalize(norm, x, self->norm_adds_1);
+    return a->cos ? br_f_rotary_embedding(x, a->cos, a->sin, false) : x;
+}
+
+/* Reduces the keys of a single token to those in its window. */
+static void narrow(const pass *p, br_tensor **k, br_tensor **v)
+{
+    if (br_error_pending() || p->window == 0 || br_size(*k, 2) <= p->window)
+        return;
+    *k = br_narrow(*k, 2, br_size(*k, 2) - p->window, p->window);
+    *v = br_narrow(*v, 2, br_size(*v, 2) - p->window, p->window);
+}
+
+static br_tensor *attend(br_llama_attention *self, br_tensor *x, const pass *p,
+                         br_tensor **attention)
+{
+    br_enter(self);
+    br_scope *scope = br_scope_current();
+    br_tensor *q = turned_heads(self, self->q_proj, self->q_norm, x, &p->angles);
+    br_tensor *k = turned_heads(self, self->k_proj, self->k_norm, x, &p->angles);
+    br_tensor *v = br_linear_forward(self->v_proj, x);
+    if (br_error_pending())
+        return br_leave(self, NULL);
+    v = br_tap("value", zoo_split_heads(v, br_size(v, -1) / self->head_dim));
+    if (p->cache)
+        br_cache_append(p->cache, self->layer, &k, &v);
+    narrow(p, &k, &v);
+    zoo_attention a = { .visible = p->visible, .is_causal = p->is_causal, .weights = attention };
+    a.scale = self->scale;
+    a.softcap = self->softcap;
+    a.dropout_p = br_is_training(br_base(self)) ? self->attention_dropout : 0;
+    br_tensor *context = zoo_attend(q, k, v, &a);
+    if (attention)
+        br_scope_return(scope, *attention);
+    return br_leave(self, br_linear_forward(self->o_proj, context));
+}
+
+/* ---- Layers ---------------------------------------------------------------------------------- */
+
+static br_llama_mlp *new_mlp(const br_llama_config *c)
+{
+    br_llama_mlp *self = create(c, sizeof *self, "MLP");
+    int64_t e = c->hidden_size, inner = c->intermediate_size;
+    self->gate_proj = br_child(self, "gate_proj", br_linear_new(e, inner, c->mlp_bias));
+    self->up_proj = br_child(self, "up_proj", br_linear_new(e, inner, c->mlp_bias));
+    self->down_proj = br_child(self, "down_proj", br_linear_new(inner, e, c->mlp_bias));
+    self->act = br_find_activation(c->hidden_act);
+    return self;
+}
+
+static br_tensor *feed_forward(br_llama_mlp *self, br_tensor *x)
+{
+    br_enter(self);
+    br_tensor *gate = self->act(br_linear_forward(self->gate_proj, x));
+    x = br_mul(gate, br_linear_forward(self->up_proj, x));
+    return br_leave(self, br_linear_forward(self->down_proj, x));
+}
+
+static br_llama_layer *new_layer(const br_llama_config *c, int64_t i)
+{
+    br_llama_layer *self = create(c, sizeof *self, "DecoderLayer");
+    int64_t e = c->hidden_size;
+    self->norm_adds_1 = c->norm_adds_1;
+    self->flags = c->layers[i];
+    self->self_attn = br_child(self, "self_attn", new_attention(c, i));
+    self->mlp = br_child(self, "mlp", new_mlp(c));
+    self->input_layernorm = br_child(self, "input_layernorm", new_norm(c, e));
+    self->post_attention_layernorm = br_child(self, "post_attention_layernorm", new_norm(c, e));
+    if (!c->norms_after)
+        return self;
+    self->pre_feedforward_layernorm = br_child(self, "pre_feedforward_layernorm", new_norm(c, e));
+    self->post_feedforward_layernorm = br_child(self, "post_feedforward_layernorm", new_norm(c, e));
+    return self;
+}
+
+static br_tensor *run_layer_once(br_llama_layer *self, br_tensor *x, const pass *p,
+                                 br_tensor **attention)
+{
+    br_enter(self);
+    bool adds_1 = self->norm_adds_1, norms_after = self->post_feedforward_layernorm != NULL;
+    br_tensor *y = normalize(self->input_layernorm, x, adds_1);
+    y = attend(self->self_attn, y, p, attention);
+    if (attention)
+        br_scope_return(NULL, *attention);
+    if (norms_after)
+        y = normalize(self->post_attention_layernorm, y, adds_1);
+    x = br_add(x, y);
+    y = normalize(norms_after ? self->pre_feedforward_layernorm : self->post_attention_layernorm, x,
+                  adds_1);
+    y = feed_forward(self->mlp, y);
+    if (norms_after)
+        y = normalize(self->post_feedforward_layernorm, y, adds_1);
+    return br_leave(self, br_tap("hidden_state", br_add(x, y)));
+}
+
+static br_tensor *run_layer_alone(void *self, br_tensor *const *inputs, const void *args)
+{
+    pass p = { .visible = inputs[1],
+               .angles = { inputs[2], inputs[3] },
+               .is_causal = *(const bool *)args };
+    return run_layer_once(self, inputs[0], &p, NULL);
+}
+
+/* Runs a layer, in an activation checkpoint if the module has them. With a cache it never uses one,
+ * because recomputing would append to the cache again. */
+static br_tensor *run_layer(br_llama_layer *self, br_tensor *x, const pass *p,
+                            br_tensor **attention)
+{
+    if (p->cache || attention)
+        return run_layer_once(self, x, p, attention);
+    return br_module_run(self, run_layer_alone,
+                         BR_INPUTS(x, p->visible, p->angles.cos, p->angles.sin), &p->is_causal,
+                         sizeof p->is_causal);
+}
+
+/* ---- LlamaModel ------------------------------------------------------------------------------ */
+
+br_llama *zoo_llama_make(const br_llama_config *c)
+{
+    const zoo_llama_kind *kind = zoo_llama_kind_of(c->model_type);
+    br_llama *self = kind && kind->base ? br_module_create(sizeof *self, kind->base)
+                                        : create(c, sizeof *self, "Model");
+    self->config = *c;
+    self->embed_tokens = br_child(self, "embed_tokens",
+                                  br_embedding_new(c->vocab_size, c->hidden_size, c->pad_token_id));
+    self->layers = br_child(self, "layers", br_module_list_new());
+    for (int64_t i = 0; i < c->num_hidden_layers && !br_error_pending(); i++)
+        br_module_list_append(self->layers, new_layer(c, i));
+    self->norm = br_child(self, "norm", new_norm(c, c->hidden_size));
+    return self;
+}
+
+br_llama *br_llama_new(const br_llama_config *config)
+{
+    br_llama_config c = zoo_llama_checked(config);
+    bool before = br_skip_init(true);
+    br_llama *self = zoo_llama_make(&c);
+    br_skip_init(before);
+    return zoo_init_module(br_base(self), zoo_llama_init, &c);
+}
+
+static br_tensor *positions(const br_tensor *ids, const br_llama_options *o)
+{
+    int64_t past = br_cache_length(o->cache), n = br_size(ids, 1);
+    const br_tensor *given = o->position_ids;
+    if (!given)
+        return br_unsqueeze(br_new_arange(ids, (double)past, (double)(past + n), 1, BR_I64), 0);
+    if (br_ndim(given) == 2 && br_size(given, 1) == n &&
+        (br_size(given, 0) == 1 || br_size(given, 0) == br_size(ids, 0)))
+        return o->position_ids;
+    return br_fail(BR_ERROR_SHAPE, op,
+                   "position_ids %s must be [%" PRId64 ", %" PRId64 "] or [1, %" PRId64 "]",
+                   br_shape_text(given), br_size(ids, 0), n, n);
+}
+
+static br_tensor *embed(br_llama *self, br_tensor *ids)
+{
+    br_tensor *x = br_embedding_forward(self->embed_tokens, ids);
+    double scale = self->config.embedding_scale;
+    if (scale == 1 || br_error_pending())
+        return x;
+    return br_mul(x, br_new_full(x, 0, NULL, scale, br_dtype_of(x))); /* rounded to the dtype */
+}
+
+/* Returns the mask of the tokens that are visible in a window, bool [n, past + n]. */
+static br_tensor *visible_window(const br_tensor *ids, int64_t past, int64_t n, int64_t window)
+{
+    br_tensor *before = zoo_visible_past(ids, past, n);
+    return br_triu(before, past - window + 1);
+}
+
+/* Returns the arguments of all layers with these flags. Chooses the simplest form of the mask. */
+static pass pass_of(const br_llama *self, br_tensor *ids, const br_llama_options *o, int flags)
+{
+    const br_llama_config *c = &self->config;
+    int64_t past = br_cache_length(o->cache), n = br_size(ids, 1), keys = past + n;
+    int64_t window = flags & BR_LLAMA_WINDOW ? c->sliding_window : 0;
+    pass p = { .cache = o->cache };
+    if (n == 1)
+        p.window = window;
+    else if (window > 0 && keys > window)
+        p.visible = visible_window(ids, past, n, window);
+    else if (past > 0 || o->attention_mask)
+        p.visible = zoo_visible_past(ids, past, n);
+    else
+        p.is_causal = true;
+    br_tensor *real =
+        zoo_visible_keys(op, "attention_mask", o->attention_mask, br_size(ids, 0), keys);
+    if (real && p.window > 0 && keys > p.window)
+        real = br_narrow(real, 3, keys - p.window, p.window);
+    if (real)
+        p.visible = p.visible ? br_logical_and(p.visible, real) : real;
+    return p;
+}
+
+/* Computes the rotary positions of a pass, unless its layers have none. */
+static void turn(const br_llama *self, br_tensor *at, int flags, pass *p)
+{
+    const br_llama_config *c = &self->config;
+    if (br_error_pending() || flags & BR_LLAMA_NO_ROPE)
+        return;
+    br_rope(br_unsqueeze(at, 1), zoo_llama_head_dim(c), br_dtype_of(self->embed_tokens->weight),
+            flags & BR_LLAMA_WINDOW ? &c->local_rope : &c->rope, &p->angles.cos, &p->angles.sin);
+}
+
+/* Passes for all combinations of flags that the layers have. */
+enum { N_PASSES = (BR_LLAMA_WINDOW | BR_LLAMA_NO_ROPE) + 1 };
+
+static void begin_passes(const br_llama *self, br_tensor *ids, const br_llama_options *o,
+                         pass passes[N_PASSES])
+{
+    const br_llama_config *c = &self->config;
+    br_tensor *at = positions(ids, o);
+    bool needed[N_PASSES] = { false };
+    for (int64_t i = 0; i < c->num_hidden_layers; i++)
+        needed[c->layers[i] % N_PASSES] = true;
+    for (int flags = 0; flags < N_PASSES; flags++) {
+        if (!needed[flags])
+            continue;
+        passes[flags] = pass_of(self, ids, o, flags);
+        turn(self, at, flags, &passes[flags]);
+    }
+}
+
+static br_tensor *run_layers(br_llama *self, br_tensor *x, const pass passes[N_PASSES],
+                             const br_llama_options *o)
+{
+    for (int64_t i = 0; i < br_module_list_size(self->layers) && !br_error_pending(); i++) {
+        br_llama_layer *layer = br_module_list_at(self->layers, i);
+        if (o->hidden_states)
+            o->hidden_states[i] = x;
+        br_tensor *y = run_layer(layer, x, &passes[layer->flags % N_PASSES],
+                                 o->attentions ? &o->attentions[i] : NULL);
+        x = o->hidden_states ? y : br_scope_replace(x, y);
+    }
+    x = normalize(self->norm, x, self->config.norm_adds_1);
+    if (o->hidden_states)
+        o->hidden_states[self->config.num_hidden_layers] = x;
+    return x;
+}
+
+static bool good_ids(const br_tensor *ids)
+{
+    if (br_require_tensor(op, "input_ids", ids) && br_ndim(ids) != 2)
+        br_fail(BR_ERROR_SHAPE, op, "input_ids %s must have 2 dimensions: batch, tokens",
+                br_shape_text(ids));
+    return !br_error_pending();
+}
+
+static zoo_outputs outputs_of(const br_llama *self, const br_llama_options *o)
+{
+    return (zoo_outputs){ o->hidden_states, o->attentions, self->config.num_hidden_layers };
+}
+
+br_tensor *br_llama_forward(br_llama *self, br_tensor *input_ids, const br_llama_options *options)
+{
+    const br_llama_options *o = BR_OPTIONS_OF(op, br_llama, options);
+    zoo_outputs outputs = { 0 };
+    if (self)
+        zoo_clear_outputs(outputs = outputs_of(self, o));
+    br_enter(self);
+    if (!good_ids(input_ids))
+        return br_leave(self, NULL);
+    pass passes[N_PASSES] = { { 0 } };
+    begin_passes(self, input_ids, o, passes);
+    br_tensor *x = run_layers(self, embed(self, input_ids), passes, o);
+    if (br_error_pending())
+        zoo_clear_outputs(outputs);
+    zoo_return_outputs(outputs);
+    return br_leave(self, x);
+}
+
+/* ---- LlamaForCausalLM ------------------------------------------------------------------------ */
+
+br_llama_lm *zoo_llama_make_lm_of(const br_llama_config *c)
+{
+    br_llama_lm *self = create(c, sizeof *self, "ForCausalLM");
+    self->model = br_child(self, "model", zoo_llama_make(c));
+    self->lm_head = br_child(self, "lm_head", br_linear_new(c->hidden_size, c->vocab_size, false));
+    if (!c->untied && !br_error_pending())
+        self->lm_head->weight = br_module_replace_parameter(br_base(self->lm_head), "weight",
+                                                            self->model->embed_tokens->weight);
+    return self;
+}
+
+br_llama_lm *br_llama_lm_new(const br_llama_config *config)
+{
+    br_llama_config c = zoo_llama_checked(config);
+    bool before = br_skip_init(true);
+    br_llama_lm *self = zoo_llama_make_lm_of(&c);
+    br_skip_init(before);
+    return zoo_init_module(br_base(self), zoo_llama_init, &c);
+}
+
+static br_tensor *logits_of(br_llama_lm *self, br_tensor *x)
+{
+    double cap = self->model->config.final_logit_softcapping;
+    x = br_linear_forward(self->lm_head, x);
+    return cap > 0 ? br_mul_scalar(br_tanh(br_div_scalar(x, cap)), cap) : x;
+}
+
+br_tensor *br_llama_lm_forward(br_llama_lm *self, br_tensor *input_ids,
+                               const br_llama_options *options)
+{
+    br_enter(self);
+    br_tensor *x = br_llama_forward(self->model, input_ids, options);
+    zoo_return_outputs(outputs_of(self->model, BR_OPTIONS_OF(op, br_llama, options)));
+    return br_leave(self, logits_of(self, x));
+}
+
+static br_tensor *next_logits(void *model, br_tensor *ids, br_tensor *attention_mask,
+                              br_cache *cache)
+{
+    br_llama_lm *self = model;
+    br_enter(self);
+    br_llama_options o = br_llama_defaults();
+    o.attention_mask = attention_mask;
+    o.cache = cache;
+    if (attention_mask)
+        o.position_ids = zoo_masked_positions(attention_mask, br_size(ids, 1));
+    br_tensor *x = br_select(br_llama_forward(self->model, ids, &o), 1, -1);
+    return br_leave(self, logits_of(self, x));
+}
+
+br_language_model br_llama_language_model(br_llama_lm *model)
+{
+    const bool usable = br_module_is_usable("llama_language_model", model) && model->model;
+    int64_t most = usable ? model->model->config.max_position_embeddings : 0;
+    return (br_language_model){ .model = model, .next = next_logits, .max_length = most };
+}
+
+br_tensor *br_llama_lm_loss(br_llama_lm *self, br_tensor *input_ids, br_tensor *labels,
+                            const br_llama_options *options)
+{
+    br_enter(self);
+    br_tensor *x = br_llama_forward(self->model, input_ids, options);
+    zoo_return_outputs(outputs_of(self->model, BR_OPTIONS_OF(op, br_llama, options)));
+    if (self->model->config.final_logit_softcapping > 0)
+        return br_leave(self, br_causal_lm_loss(logits_of(self, x), labels));
+    return br_leave(self, zoo_chunked_lm_loss("llama_lm_loss", x, self->lm_head, labels));
+}

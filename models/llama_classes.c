@@ -1,0 +1,133 @@
+/* models/llama_classes.c - the functions of the families of Llama and the decoders that are built
+ * like it. */
+#include "models/llama_internal.h"
+
+#include <string.h>
+
+/* ---- Making and running models --------------------------------------------------------------- */
+
+static br_llama_config config_of(const br_auto_config *config)
+{
+    br_llama_config c = br_llama_config_from(config);
+    return zoo_llama_checked(&c);
+}
+
+void *zoo_llama_make_base(const br_auto_config *config)
+{
+    br_llama_config c = config_of(config);
+    return zoo_llama_make(&c);
+}
+
+void *zoo_llama_make_lm(const br_auto_config *config)
+{
+    br_llama_config c = config_of(config);
+    return zoo_llama_make_lm_of(&c);
+}
+
+static br_llama_options options_of(const br_model_input *input)
+{
+    return *BR_OPTIONS(br_llama, .attention_mask = input->batch.attention_mask);
+}
+
+br_tensor *zoo_llama_run_base(br_module *model, const br_model_input *input)
+{
+    br_llama_options o = options_of(input);
+    return br_llama_forward((br_llama *)model, input->batch.ids, &o);
+}
+
+br_tensor *zoo_llama_run_lm(br_module *model, const br_model_input *input)
+{
+    br_llama_options o = options_of(input);
+    return br_llama_lm_forward((br_llama_lm *)model, input->batch.ids, &o);
+}
+
+br_language_model zoo_llama_language_model(br_model_source *source)
+{
+    return br_llama_language_model((br_llama_lm *)source->model);
+}
+
+bool zoo_llama_init_weight(const br_auto_config *config, const char *name, br_tensor *weight)
+{
+    br_llama_config c = br_llama_config_from(config);
+    return zoo_llama_init(&c, name, weight);
+}
+
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+const char *const zoo_llama_ignored[] = { "rotary_emb.inv_freq", NULL }; /* in old files */
+const char *const zoo_llama_heads[] = { "lm_head.", NULL };
+const char *const zoo_llama_layers[] = { "num_hidden_layers", NULL };
+const br_config_rows zoo_llama_rows[] = { { "vocab_size", "embed_tokens.weight" }, { NULL, NULL } };
+
+const br_config_limit zoo_llama_limits[] = {
+    { "is_encoder_decoder", "false", false },
+    { "partial_rotary_factor", "1.0", false },
+    { "rope_parameters.partial_rotary_factor", "1.0", false },
+    { "rope_scaling.partial_rotary_factor", "1.0", false },
+    { "rope_parameters.mrope_section", "null", false },
+    { "rope_scaling.mrope_section", "null", false },
+    { "use_bidirectional_attention", "false", false },
+    { NULL, NULL, false },
+};
+/* rope_scaling, rope_theta and the like are older forms of rope_parameters. */
+const char *const zoo_llama_harmless[] = {
+    "hidden_act",
+    "rope_scaling",
+    "rope_theta",
+    "rope_local_base_freq",
+    "original_max_position_embeddings",
+    "pretraining_tp",
+    "is_decoder",
+    "sliding_window_pattern",
+    "_sliding_window_pattern",
+    "cache_implementation",
+    NULL,
+};
+
+/* ---- Comparing models ------------------------------------------------------------------------ */
+
+static const br_llama *base_of(br_module *module)
+{
+    const char *class = br_module_class(module);
+    bool is_lm = zoo_ends_with(class, "ForCausalLM");
+    return is_lm ? ((const br_llama_lm *)module)->model : (const br_llama *)module;
+}
+
+static bool same_rope(const br_rope_options *a, const br_rope_options *b)
+{
+    return a->type == b->type && a->theta == b->theta && a->factor == b->factor &&
+           a->original_max_position_embeddings == b->original_max_position_embeddings &&
+           a->low_freq_factor == b->low_freq_factor && a->high_freq_factor == b->high_freq_factor &&
+           a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && a->mscale == b->mscale &&
+           a->mscale_all_dim == b->mscale_all_dim && a->no_truncate == b->no_truncate &&
+           (a->attention_factor == b->attention_factor ||
+            (a->attention_factor != a->attention_factor &&
+             b->attention_factor != b->attention_factor)); /* both are NaN */
+}
+
+const char *zoo_llama_differing_key(br_module *a, br_module *b)
+{
+    const br_llama *first = base_of(a), *other = base_of(b);
+    const br_llama_config *x = &first->config, *y = &other->config;
+    const br_llama_layer *layer = br_module_list_at(first->layers, 0);
+    const br_llama_layer *layer_b = br_module_list_at(other->layers, 0);
+    const struct {
+        const char *key;
+        bool same;
+    } rows[] = {
+        { "num_attention_heads", x->num_attention_heads == y->num_attention_heads },
+        { "rms_norm_eps", x->rms_norm_eps == y->rms_norm_eps },
+        { "rope_parameters",
+          same_rope(&x->rope, &y->rope) && same_rope(&x->local_rope, &y->local_rope) },
+        { "sliding_window", x->sliding_window == y->sliding_window },
+        { "layer_types", memcmp(x->layers, y->layers, sizeof x->layers) == 0 },
+        { "query_pre_attn_scalar", x->query_scalar == y->query_scalar },
+        { "attn_logit_softcapping", x->attn_logit_softcapping == y->attn_logit_softcapping },
+        { "final_logit_softcapping", x->final_logit_softcapping == y->final_logit_softcapping },
+        { "hidden_act", layer->mlp->act == layer_b->mlp->act },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!rows[i].same)
+            return rows[i].key;
+    return NULL;
+}

@@ -1,0 +1,114 @@
+/* models/llama_internal.h - Llama and the decoders that are built like it: the functions from which
+ * the families are made. */
+#ifndef BR_LLAMA_INTERNAL_H
+#define BR_LLAMA_INTERNAL_H
+
+#include "models/models_internal.h"
+
+#include <brasa/models/llama.h>
+
+/* ---- Model types ----------------------------------------------------------------------------- */
+
+/* Where config.json has rotary positions: in "rope_parameters", or in `inner` in it, or in the
+ * object `scaling` of older files. The base is "rope_theta" in that object, or the key `theta`. */
+typedef struct zoo_rope_keys {
+    const char *inner, *scaling, *theta;
+    double default_theta;
+} zoo_rope_keys;
+#define ZOO_ROPE(base)                                                          \
+    {                                                                           \
+        .scaling = "rope_scaling", .theta = "rope_theta", .default_theta = base \
+    }
+
+/* What distinguishes a model type from Llama; false and NULL mean like Llama. */
+typedef struct zoo_llama_kind {
+    const char *model_type;
+    const char *prefix; /* begins the names of the classes: "Llama" */
+    const char *base;   /* the class of the base model; NULL: prefix "Model" */
+    zoo_rope_keys rope;
+    zoo_rope_keys local_rope; /* of layers with a window; without a base: the same */
+    bool is_gemma;            /* norms, scales and softcaps are Gemma's */
+    bool caps_attention;      /* attn_logit_softcapping counts, which Gemma 3 ignores */
+    /* Sets c->sliding_window and c->layers from config.json. NULL: all layers are equal. */
+    void (*read_layers)(const br_auto_config *config, br_llama_config *c);
+    /* The keys of biases, or NULL */
+    const char *attention_bias, *output_bias, *mlp_bias;
+    bool always_has_attention_bias;
+    bool has_qk_norm;
+    /* null does not mean num_attention_heads, and hidden_size / num_attention_heads. */
+    bool needs_key_value_heads, needs_head_dim;
+} zoo_llama_kind;
+
+/* Returns the kind of a model type, that of Llama for NULL; NULL without an error if there is none.
+ */
+const zoo_llama_kind *zoo_llama_kind_of(const char *model_type);
+
+/* ---- Families -------------------------------------------------------------------------------- */
+
+/* The functions of a family: see br_model_family and br_model_class. */
+void *zoo_llama_make_base(const br_auto_config *config);
+void *zoo_llama_make_lm(const br_auto_config *config);
+br_tensor *zoo_llama_run_base(br_module *model, const br_model_input *input);
+br_tensor *zoo_llama_run_lm(br_module *model, const br_model_input *input);
+br_language_model zoo_llama_language_model(br_model_source *source);
+bool zoo_llama_init_weight(const br_auto_config *config, const char *name, br_tensor *weight);
+const char *zoo_llama_differing_key(br_module *a, br_module *b);
+/* Lists and limits of a family. */
+extern const char *const zoo_llama_ignored[], *const zoo_llama_heads[], *const zoo_llama_layers[];
+extern const char *const zoo_llama_harmless[];
+extern const br_config_rows zoo_llama_rows[];
+extern const br_config_limit zoo_llama_limits[];
+
+/* Rows of a family's `classes`. */
+#define ZOO_LLAMA_BASE(class)                                             \
+    {                                                                     \
+        .name = class, .task = BR_TASK_BASE, .make = zoo_llama_make_base, \
+        .forward = zoo_llama_run_base, .shows_attention = true            \
+    }
+#define ZOO_LLAMA_LM(class)                                                     \
+    {                                                                           \
+        .name = class, .task = BR_TASK_CAUSAL_LM, .make = zoo_llama_make_lm,    \
+        .forward = zoo_llama_run_lm, .language_model = zoo_llama_language_model \
+    }
+#define ZOO_LLAMA_CLASSES(prefix) ZOO_LLAMA_BASE(prefix "Model"), ZOO_LLAMA_LM(prefix "ForCausalLM")
+
+/* Rows of `defaults`, with the keys that all families have. */
+#define ZOO_LLAMA_DEFAULTS(vocab, hidden, inner, layers, heads, longest, pad, bos, eos) \
+    { "vocab_size", vocab }, { "hidden_size", hidden }, { "intermediate_size", inner }, \
+        { "num_hidden_layers", layers }, { "num_attention_heads", heads },              \
+        { "max_position_embeddings", longest }, { "initializer_range", "0.02" },        \
+        { "rms_norm_eps", "1e-6" }, { "use_cache", "true" }, { "pad_token_id", pad },   \
+        { "bos_token_id", bos }, { "eos_token_id", eos },                               \
+    {                                                                                   \
+        "rope_parameters", "null"                                                       \
+    }
+
+/* The family of a model type. */
+#define ZOO_LLAMA_FAMILY(type, defaults_of, classes_of)                                      \
+    {                                                                                        \
+        .model_type = type,                                                                  \
+        .config = { .defaults = defaults_of,                                                 \
+                    .limits = zoo_llama_limits,                                              \
+                    .harmless = zoo_llama_harmless },                                        \
+        .classes = classes_of, .keys = { .prefix = "model.", .ignored = zoo_llama_ignored }, \
+        .heads = zoo_llama_heads, .init = zoo_llama_init_weight, .layers = zoo_llama_layers, \
+        .rows = zoo_llama_rows, .differing_key = zoo_llama_differing_key,                    \
+    }
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+/* Reads rotary positions from config.json (models/rope_config.c). */
+br_rope_options zoo_read_rope(const br_auto_config *config, const zoo_rope_keys *keys);
+
+/* Returns the configuration if it is valid. Otherwise an error is pending: returns one with the
+ * smallest sizes, so that the constructors can go on and do nothing. */
+br_llama_config zoo_llama_checked(const br_llama_config *config);
+/* Returns the size of a head. */
+int64_t zoo_llama_head_dim(const br_llama_config *c);
+/* Make a model from a checked configuration. Weights are not initialized under br_skip_init(). */
+br_llama *zoo_llama_make(const br_llama_config *config);
+br_llama_lm *zoo_llama_make_lm_of(const br_llama_config *config);
+/* Initializes a weight. `config` is a br_llama_config. */
+bool zoo_llama_init(const void *config, const char *key, br_tensor *weight);
+
+#endif

@@ -1,0 +1,23 @@
+/* models/qwen2_family.c - the family of Qwen2 and Qwen2.5, with biases of queries, keys and values.
+ */
+#include "models/llama_internal.h"
+
+static const br_config_default defaults[] = {
+    ZOO_LLAMA_DEFAULTS("151936", "4096", "22016", "32", "32", "32768", "null", "null", "null"),
+    { "num_key_value_heads", "32" },
+    { "hidden_act", "\"silu\"" },
+    { "use_sliding_window", "false" },
+    { "sliding_window", "4096" },
+    { "max_window_layers", "28" },
+    { "layer_types", "null" },
+    { "attention_dropout", "0.0" },
+    { "tie_word_embeddings", "false" },
+    { NULL, NULL },
+};
+
+static const br_model_class classes[] = {
+    ZOO_LLAMA_CLASSES("Qwen2"),
+    { .name = NULL },
+};
+
+const br_model_family zoo_qwen2_family = ZOO_LLAMA_FAMILY("qwen2", defaults, classes);

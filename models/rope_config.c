@@ -1,0 +1,112 @@
+/* models/rope_config.c - rotary positions in config.json, in today's form and in that of older
+ * files. */
+#include "models/llama_internal.h"
+
+#include <string.h>
+
+/* Names of br_rope_type, in its order. */
+static const char *const types[] = { "default", "linear", "dynamic", "yarn", "llama3" };
+enum { N_TYPES = sizeof types / sizeof *types };
+
+/* The object in config.json that describes the positions. */
+typedef struct object {
+    const br_auto_config *config;
+    char path[64];
+    bool ignores_truncate; /* as transformers does in an object for a kind of layer */
+} object;
+
+/* Returns the path of a key of the object. */
+enum { PATH = 128 };
+static const char *path_of(const object *o, const char *key, char path[PATH])
+{
+    snprintf(path, PATH, "%s.%s", o->path, key);
+    return path;
+}
+
+static bool has(const object *o, const char *key)
+{
+    char path[PATH];
+    return br_auto_config_has(o->config, path_of(o, key, path));
+}
+
+/* Returns a number, or the default if the object lacks it or it is null. */
+static double number(const object *o, const char *key, double otherwise)
+{
+    char path[PATH];
+    return has(o, key) ? br_auto_config_number(o->config, path_of(o, key, path)) : otherwise;
+}
+
+static double required(const object *o, const char *key)
+{
+    char path[PATH];
+    return br_auto_config_number(o->config, path_of(o, key, path));
+}
+
+static br_rope_type read_type(const object *o)
+{
+    char path[PATH];
+    const char *key = has(o, "rope_type") ? "rope_type" : "type";
+    if (!has(o, key))
+        return BR_ROPE_DEFAULT;
+    return (br_rope_type)br_auto_config_choice(o->config, path_of(o, key, path), N_TYPES, types);
+}
+
+/* Returns the length of the texts of the training. */
+static int64_t read_trained_length(const object *o, br_rope_type type)
+{
+    static const char own[] = "original_max_position_embeddings";
+    char path[PATH];
+    bool has_own = type == BR_ROPE_YARN || type == BR_ROPE_LLAMA3;
+    if (has_own && br_auto_config_has(o->config, own))
+        return br_auto_config_size(o->config, own);
+    if (has_own && has(o, own))
+        return br_auto_config_size(o->config, path_of(o, own, path));
+    return br_auto_config_size(o->config, "max_position_embeddings");
+}
+
+static void read_yarn(const object *o, br_rope_options *r)
+{
+    char path[PATH];
+    int64_t longest = br_auto_config_size(o->config, "max_position_embeddings");
+    if (!has(o, "factor") && r->original_max_position_embeddings > 0)
+        r->factor = (double)longest / (double)r->original_max_position_embeddings;
+    r->attention_factor = number(o, "attention_factor", BR_NONE_F64);
+    r->mscale = number(o, "mscale", 0);
+    r->mscale_all_dim = number(o, "mscale_all_dim", 0);
+    double fast = number(o, "beta_fast", 0), slow = number(o, "beta_slow", 0);
+    r->beta_fast = fast == 0 ? 32 : fast;
+    r->beta_slow = slow == 0 ? 1 : slow;
+    r->no_truncate = !o->ignores_truncate && has(o, "truncate") &&
+                     !br_auto_config_bool(o->config, path_of(o, "truncate", path));
+}
+
+br_rope_options zoo_read_rope(const br_auto_config *config, const zoo_rope_keys *keys)
+{
+    br_rope_options r = br_rope_defaults();
+    object o = { .config = config, .ignores_truncate = keys->inner != NULL };
+    bool is_old = keys->scaling && br_auto_config_has_object(config, keys->scaling);
+    bool is_nested = !is_old && keys->inner;
+    snprintf(o.path, sizeof o.path, "%s%s%s", is_old ? keys->scaling : "rope_parameters",
+             is_nested ? "." : "", is_nested ? keys->inner : "");
+    if (!is_old && br_auto_config_has_object(config, "rope_parameters") && is_nested)
+        br_auto_config_has_object(config, o.path);
+    r.type = read_type(&o);
+    if (br_error_pending())
+        return r;
+    r.theta = keys->default_theta;
+    if (has(&o, "rope_theta"))
+        r.theta = required(&o, "rope_theta");
+    else if (br_auto_config_has(config, keys->theta))
+        r.theta = br_auto_config_number(config, keys->theta);
+    if (r.type == BR_ROPE_DEFAULT)
+        return r;
+    r.original_max_position_embeddings = read_trained_length(&o, r.type);
+    r.factor = r.type == BR_ROPE_YARN ? number(&o, "factor", 1) : required(&o, "factor");
+    if (r.type == BR_ROPE_YARN)
+        read_yarn(&o, &r);
+    if (r.type == BR_ROPE_LLAMA3) {
+        r.low_freq_factor = required(&o, "low_freq_factor");
+        r.high_freq_factor = required(&o, "high_freq_factor");
+    }
+    return r;
+}

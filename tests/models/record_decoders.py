@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Writes the models and the expected results of tests/models/test_decoders.c.
+
+    record_decoders.py decoders
+
+For each family there are three folders with random sizes, options and weights. The results are those of transformers in
+double precision, with rotary positions in double precision, too: the last hidden state, the logits, and two numbers for the
+gradients of all parameters. The loss is the sum of the logits, times cos(0), cos(1), ...; the numbers are the sum of all
+gradients, times cos(0), cos(1), ... within each parameter, and the sum of their squares. Tokens are those of generate().
+Requires torch and transformers from PyPI; written with 5.23.0.
+"""
+import importlib
+import json
+import random
+import sys
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors.torch import save_file
+
+BATCH, TOKENS, NEW = 3, 11, 9
+FAMILIES = {"llama": ("llama", "Llama", "LlamaModel"), "mistral": ("mistral", "Mistral", "MistralModel"),
+            "smollm3": ("smollm3", "SmolLM3", "SmolLM3Model"), "qwen2": ("qwen2", "Qwen2", "Qwen2Model"),
+            "qwen3": ("qwen3", "Qwen3", "Qwen3Model"), "gemma2": ("gemma2", "Gemma2", "Gemma2Model"),
+            "gemma3_text": ("gemma3", "Gemma3", "Gemma3TextModel")}
+ROPES = [
+    lambda r: {"rope_type": "default", "rope_theta": r.choice([100.0, 10000.0, 500000.0])},
+    lambda r: {"rope_type": "linear", "rope_theta": 1000.0, "factor": r.choice([1.5, 4.0])},
+    lambda r: {"rope_type": "dynamic", "rope_theta": 1000.0, "factor": 2.5},
+    lambda r: {"rope_type": "yarn", "rope_theta": 100.0, "factor": 3.0, "original_max_position_embeddings": 20,
+               "beta_fast": 3.0, "beta_slow": 0.25},
+    lambda r: {"rope_type": "yarn", "rope_theta": 50.0, "factor": 4.0, "original_max_position_embeddings": 40,
+               "beta_fast": 6.0, "beta_slow": 0.5, "mscale": 1.2, "mscale_all_dim": 0.7, "truncate": False},
+    lambda r: {"rope_type": "llama3", "rope_theta": 30.0, "factor": 6.0, "low_freq_factor": 0.5,
+               "high_freq_factor": 2.5, "original_max_position_embeddings": 16},
+]
+
+
+class Double:
+    """torch, whose single precision is double precision."""
+    float = float32 = torch.float64
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
+def in_double_precision():
+    """Makes transformers compute rotary positions in double precision."""
+    torch.Tensor.float = lambda self: self.double()
+    torch.set_default_dtype(torch.float64)
+    transformers.modeling_rope_utils.torch = Double()
+    for module, prefix, _ in FAMILIES.values():
+        code = importlib.import_module(f"transformers.models.{module}.modeling_{module}")
+        code.torch = Double()
+
+
+def options(rng, family, i):
+    """Returns random settings of the i-th model of a family."""
+    heads, shared = rng.choice([(1, 1), (2, 1), (4, 2), (3, 1), (6, 3), (3, 3)])
+    d, layers = rng.choice([4, 6, 8]), rng.randint(2, 4)
+    width = heads * rng.randint(2, 5)
+    made = dict(vocab_size=rng.randint(18, 26), hidden_size=width, intermediate_size=rng.randint(5, 14),
+                num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=shared,
+                max_position_embeddings=rng.choice([8, 64]), rms_norm_eps=10 ** rng.uniform(-8, -3),
+                tie_word_embeddings=rng.random() < 0.5, pad_token_id=rng.choice([None, 0, 3]),
+                bos_token_id=1, eos_token_id=2)
+    if family.startswith("gemma"):
+        made |= dict(head_dim=d, hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=rng.randint(2, 30),
+                     attention_bias=rng.random() < 0.3, sliding_window=rng.randint(2, 6),
+                     attn_logit_softcapping=rng.choice([None, 1.5]), final_logit_softcapping=rng.choice([None, 2.0]))
+    else:
+        made |= dict(hidden_act=rng.choice(["silu", "gelu", "relu"]))
+    if family in ("llama", "mistral", "qwen3"):
+        made["head_dim"] = d
+    if family in ("smollm3", "qwen2"):
+        made["hidden_size"] = heads * d
+    if family in ("llama", "smollm3"):
+        made |= dict(attention_bias=rng.random() < 0.5, mlp_bias=rng.random() < 0.5)
+    if family == "qwen3":
+        made["attention_bias"] = rng.random() < 0.5
+    if family == "mistral":
+        made["sliding_window"] = [None, 3, 5][i]
+    if family in ("qwen2", "qwen3"):
+        made |= dict(use_sliding_window=i > 0, sliding_window=rng.randint(2, 5), max_window_layers=1)
+    if family == "smollm3":
+        made |= dict(no_rope_layer_interval=2, use_sliding_window=i == 2, sliding_window=4)
+        if i == 1:
+            made["no_rope_layers"] = [rng.randint(0, 1) for _ in range(layers)]
+    rope = ROPES[(list(FAMILIES).index(family) + 2 * i) % len(ROPES)](rng)
+    if family == "gemma3_text":
+        made["rope_parameters"] = {"full_attention": rope,
+                                   "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}}
+        made["layer_types"] = [["full_attention", "sliding_attention"][(j + i) % 2] for j in range(layers)]
+    else:
+        made["rope_parameters"] = rope
+    return made
+
+
+def randomize(model, generator):
+    """Sets weights so that every part affects the result."""
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            is_norm = p.dim() == 1 and name.endswith("norm.weight")
+            p.copy_(torch.randn(p.shape, generator=generator) * 0.4 + (1.0 if is_norm else 0.0))
+            p.copy_(p.float().to(torch.float32))
+
+
+def old_form(folder):
+    """Writes the rotary positions in the form of older files."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    rope = config.pop("rope_parameters")
+    if "full_attention" in rope:
+        config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+        rope = rope["full_attention"]
+    config["rope_theta"] = rope.pop("rope_theta")
+    rope["type"] = rope.pop("rope_type")
+    if rope["type"] != "default":
+        config["rope_scaling"] = rope
+    path.write_text(json.dumps(config, indent=1))
+
+
+def weights_of(n):
+    return torch.cos(torch.arange(n, dtype=torch.float64))
+
+
+def record(folder, family, generator, rng):
+    lm = getattr(transformers, FAMILIES[family][1] + "ForCausalLM")
+    model = lm.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+    vocab = model.config.vocab_size
+    ids = torch.tensor([[rng.randrange(4, vocab) for _ in range(TOKENS)] for _ in range(BATCH)])
+    mask = torch.ones_like(ids)
+    mask[1, :4] = 0  # padding on the left, as for generation
+    mask[2, -2:] = 0
+    out = model(input_ids=ids, attention_mask=mask, output_hidden_states=True)
+    seen = mask.unsqueeze(-1)  # the results of padding, which may see nothing, are arbitrary
+    logits = out.logits * seen
+    (logits.flatten() * weights_of(logits.numel())).sum().backward()
+    gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+    sums = [sum((g * weights_of(len(g))).sum() for g in gradients), sum((g * g).sum() for g in gradients)]
+    result = {"input_ids": ids, "attention_mask": mask, "hidden": (out.hidden_states[-1] * seen).detach(),
+              "logits": logits.detach(), "gradients": torch.stack(sums)}
+    first = ids[:2], mask[:2]
+    tokens = model.generate(first[0], attention_mask=first[1], max_new_tokens=NEW, do_sample=False, eos_token_id=None,
+                            pad_token_id=0)
+    return result | {"tokens": tokens}
+
+
+def main(out):
+    in_double_precision()
+    expected = {}
+    for family in FAMILIES:
+        rng, generator = random.Random(family), torch.Generator().manual_seed(1)
+        for i in range(3):
+            config = transformers.AutoConfig.for_model(family, **options(rng, family, i))
+            model = getattr(transformers, FAMILIES[family][1] + "ForCausalLM")(config)
+            randomize(model, generator)
+            folder = out / f"{family}{i}"
+            model.to(torch.float32).save_pretrained(folder)
+            (folder / "generation_config.json").unlink(missing_ok=True)
+            if i == 1:
+                old_form(folder)
+            expected |= {f"{family}{i}.{k}": v.contiguous() for k, v in record(folder, family, generator, rng).items()}
+    save_file(expected, out / "expected.safetensors")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

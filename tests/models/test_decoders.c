@@ -1,0 +1,329 @@
+/* Llama and the decoders that are built like it: hidden states, logits, gradients and generated
+ * tokens of every family, compared with those of transformers. record_decoders.py wrote the models
+ * and the results. */
+#include "tests/io/files.h"
+#include "tests/models/gradients.h"
+#include "tests/models/recorded.h"
+
+TestSuite(decoders, .init = files_begin, .fini = files_end);
+
+#define DECODERS BRASA_TEST_DIR "/models/decoders/"
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+enum { FOLDERS_PER_FAMILY = 3, NEW_TOKENS = 9 };
+
+static br_tensor *recorded(const char *type, int i, const char *what)
+{
+    char name[100];
+    snprintf(name, sizeof name, "%s%d.%s", type, i, what);
+    return recorded_in(DECODERS "expected.safetensors", name);
+}
+
+static br_module *load(const char *type, int i, br_model_task task, br_dtype dtype)
+{
+    char dir[500];
+    snprintf(dir, sizeof dir, DECODERS "%s%d", type, i);
+    const br_model_class *class = br_model_class_for(br_model_family_find(type), task);
+    br_auto_model_options o = *BR_OPTIONS(br_auto_model, .class_name = class->name, .dtype = dtype);
+    br_auto_model_report report = { 0 };
+    br_module *model = br_auto_model_load(dir, &o, &report);
+    cr_assert(model, "%s: %s", class->name, br_error_message());
+    cr_assert_eq(report.missing, 0, "%s: %s", class->name, report.missing_names);
+    br_auto_model_report_clear(&report);
+    cr_assert_str_eq(br_module_class(model), class->name);
+    return br_eval(model), model;
+}
+
+static br_tensor *run(const char *type, br_module *model, br_model_task task,
+                      const br_model_input *input)
+{
+    const br_model_class *class = br_model_class_for(br_model_family_find(type), task);
+    br_tensor *y = class->forward(model, input);
+    cr_assert(y, "%s: %s", class->name, br_error_message());
+    br_tensor *seen = br_to(br_unsqueeze(input->batch.attention_mask, -1), br_dtype_of(y));
+    return br_mul(y, seen);
+}
+
+static void check_equals(const char *what, br_tensor *y, br_tensor *expected, double tolerance)
+{
+    double size = br_item(br_max(br_abs(expected)));
+    double d = br_item(br_max(br_abs(br_sub(br_to(y, BR_F64), expected))));
+    cr_assert(d <= tolerance * (1 + size), "%s is off by %g of %g", what, d, size);
+}
+
+static br_model_input recorded_input(const char *type, int i)
+{
+    br_model_input input = { 0 };
+    input.batch.ids = recorded(type, i, "input_ids");
+    input.batch.attention_mask = recorded(type, i, "attention_mask");
+    return input;
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+static void check_numbers(const char *type, int i)
+{
+    br_scope *scope = br_scope_begin();
+    char name[60];
+    snprintf(name, sizeof name, "%s%d", type, i);
+    br_model_input input = recorded_input(type, i);
+    br_module *base = load(type, i, BR_TASK_BASE, BR_F64);
+    br_tensor *hidden = run(type, base, BR_TASK_BASE, &input);
+    check_equals(name, hidden, recorded(type, i, "hidden"), 1e-9);
+    br_module_free(base);
+    br_module *model = load(type, i, BR_TASK_CAUSAL_LM, BR_F32);
+    br_tensor *logits = run(type, model, BR_TASK_CAUSAL_LM, &input);
+    check_equals(name, logits, recorded(type, i, "logits"), 1e-4);
+    br_module_free(model);
+    model = load(type, i, BR_TASK_CAUSAL_LM, BR_F64);
+    logits = run(type, model, BR_TASK_CAUSAL_LM, &input);
+    check_equals(name, logits, recorded(type, i, "logits"), 1e-9);
+    cr_assert(br_backward(weighted(logits)), "%s", br_error_message());
+    check_gradients(name, model, recorded(type, i, "gradients"));
+    br_module_free(model);
+    br_scope_end(scope);
+}
+
+/* Generates from two prompts, of which one has padding. */
+static void check_tokens(const char *type, int i)
+{
+    br_scope *scope = br_scope_begin();
+    br_module *model = load(type, i, BR_TASK_CAUSAL_LM, BR_F64);
+    br_language_model lm = br_llama_language_model((br_llama_lm *)model);
+    lm.max_length = 0; /* some positions are beyond the model's */
+    br_model_input input = recorded_input(type, i);
+    br_tensor *ids = br_narrow(input.batch.ids, 0, 0, 2);
+    br_tensor *tokens =
+        br_generate(&lm, ids,
+                    BR_OPTIONS(br_generate, .max_new_tokens = NEW_TOKENS, .pad_token_id = 0,
+                               .attention_mask = br_narrow(input.batch.attention_mask, 0, 0, 2)));
+    cr_assert(tokens, "%s", br_error_message());
+    cr_assert(br_equal(tokens, recorded(type, i, "tokens")), "%s%d generates other tokens", type,
+              i);
+    br_module_free(model);
+    br_scope_end(scope);
+}
+
+static void check_family(const char *type)
+{
+    for (int i = 0; i < FOLDERS_PER_FAMILY; i++) {
+        check_numbers(type, i);
+        check_tokens(type, i);
+    }
+}
+
+Test(decoders, llama_equals_transformers)
+{
+    check_family("llama");
+}
+
+Test(decoders, mistral_equals_transformers)
+{
+    check_family("mistral");
+}
+
+Test(decoders, smollm3_equals_transformers)
+{
+    check_family("smollm3");
+}
+
+Test(decoders, qwen2_equals_transformers)
+{
+    check_family("qwen2");
+}
+
+Test(decoders, qwen3_equals_transformers)
+{
+    check_family("qwen3");
+}
+
+Test(decoders, gemma2_equals_transformers)
+{
+    check_family("gemma2");
+}
+
+Test(decoders, gemma3_equals_transformers)
+{
+    check_family("gemma3_text");
+}
+
+/* ---- Options and memory ---------------------------------------------------------------------- */
+
+static br_llama_config small(void)
+{
+    br_llama_config c = br_llama_config_default();
+    c.vocab_size = 13, c.hidden_size = 8, c.intermediate_size = 10, c.num_hidden_layers = 3;
+    c.num_attention_heads = 4, c.num_key_value_heads = 2, c.head_dim = 4;
+    c.sliding_window = 3, c.layers[1] = BR_LLAMA_WINDOW, c.layers[2] = BR_LLAMA_NO_ROPE;
+    return c;
+}
+
+static br_tensor *some_ids(void)
+{
+    return br_from_i64(BR_SHAPE(1, 7), (int64_t[]){ 3, 1, 12, 0, 5, 5, 9 });
+}
+
+/* Token by token, in pieces and all at once, a text has the same hidden states; and the outputs are
+ * those of the layers. */
+Test(decoders, cache_and_outputs)
+{
+    br_llama_config c = small();
+    br_manual_seed(1);
+    br_llama *model = br_llama_new(&c);
+    br_module_to(br_base(model), BR_F64);
+    br_eval(br_base(model));
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *hidden[4], *attentions[3], *ids = some_ids();
+    br_tensor *whole = br_llama_forward(
+        model, ids, BR_OPTIONS(br_llama, .hidden_states = hidden, .attentions = attentions));
+    cr_assert(whole, "%s", br_error_message());
+    cr_assert(br_equal(hidden[3], whole) && br_size(attentions[2], 1) == 4);
+    cr_assert_eq(br_at(attentions[1], BR_DIMS(0, 0, 6, 3)), 0);
+    cr_assert_neq(br_at(attentions[1], BR_DIMS(0, 0, 6, 4)), 0);
+    cr_assert_neq(br_at(attentions[0], BR_DIMS(0, 0, 6, 3)), 0);
+    static const int64_t pieces[][3] = { { 4, 1, 2 }, { 1, 5, 1 }, { 6, 1, 0 } };
+    for (int i = 0; i < 3; i++) {
+        br_cache *cache = br_cache_new();
+        for (int64_t k = 0, at = 0; k < 3; at += pieces[i][k++]) {
+            if (pieces[i][k] == 0)
+                continue;
+            br_tensor *part = br_llama_forward(model, br_narrow(ids, 1, at, pieces[i][k]),
+                                               BR_OPTIONS(br_llama, .cache = cache));
+            br_tensor *wanted = br_narrow(whole, 1, at, pieces[i][k]);
+            cr_assert(difference(part, wanted) < 1e-12, "piece %ld of cut %d", k, i);
+        }
+        br_cache_free(cache);
+    }
+    br_scope_end(scope);
+    br_module_free(model);
+}
+
+/* Activation checkpoints and the loss in pieces change no gradient; capped logits count. */
+Test(decoders, loss)
+{
+    br_llama_config c = small();
+    for (int capped = 0; capped < 2; capped++) {
+        c.final_logit_softcapping = capped ? 0.5 : 0;
+        br_manual_seed(1);
+        br_llama_lm *model = br_llama_lm_new(&c);
+        br_module_to(br_base(model), BR_F64);
+        br_scope *scope = br_scope_begin();
+        br_tensor *ids = some_ids();
+        br_tensor *loss = br_causal_lm_loss(br_llama_lm_forward(model, ids, NULL), ids);
+        cr_assert(br_backward(loss));
+        br_tensor *weight = model->model->embed_tokens->weight;
+        br_tensor *gradient = br_clone(br_grad_of(weight));
+        br_zero_grad(br_base(model));
+        for (int64_t i = 0; i < c.num_hidden_layers; i++)
+            br_module_checkpoint(br_module_list_at(model->model->layers, i), true);
+        br_tensor *again = br_llama_lm_loss(model, ids, ids, NULL);
+        cr_assert(br_backward(again), "%s", br_error_message());
+        cr_assert(difference(loss, again) < 1e-12);
+        cr_assert(difference(gradient, br_grad_of(weight)) < 1e-12);
+        br_scope_end(scope);
+        br_module_free(model);
+    }
+}
+
+/* In bf16 the numbers are those of f64 but for rounding; transformers is off by 0.02 (1 + size). */
+Test(decoders, half_precision)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_model_input input = recorded_input("qwen3", 1);
+    br_module *model = load("qwen3", 1, BR_TASK_CAUSAL_LM, BR_BF16);
+    br_tensor *logits = run("qwen3", model, BR_TASK_CAUSAL_LM, &input);
+    cr_assert_eq(br_dtype_of(logits), BR_BF16);
+    check_equals("bf16", logits, recorded("qwen3", 1, "logits"), 0.02);
+    br_module_free(model);
+    br_scope_end(scope);
+}
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+static void check_refused(br_llama_config c, const char *message)
+{
+    br_llama *model = br_llama_new(&c);
+    check_fails(!br_failed(), message);
+    br_module_free(model);
+}
+
+Test(decoders, invalid_configurations)
+{
+    br_llama_config c = small();
+    c.model_type = "lama";
+    check_refused(c, "model_type is 'lama', must be llama, mistral, smollm3, qwen2, qwen3, gemma2");
+    c = small();
+    c.num_key_value_heads = 3;
+    check_refused(c, "num_attention_heads");
+    c = small();
+    c.head_dim = 3;
+    check_refused(c, "head_dim is 3, must be even and at least 2");
+    c = small();
+    c.num_hidden_layers = 300;
+    check_refused(c, "num_hidden_layers is 300, must be at most 256");
+    c = small();
+    c.layers[2] = 8;
+    check_refused(c, "layers[2] is 8, must be a sum of br_llama_layer_flags");
+    c = small();
+    c.sliding_window = 0;
+    check_refused(c, "sliding_window is 0");
+    c = small();
+    c.pad_token_id = 13;
+    check_refused(c, "pad_token_id is 13, must be -1 .. vocab_size - 1");
+    c = small();
+    c.rope.theta = -1;
+    check_refused(c, "theta is -1, must be positive");
+    c = small();
+    c.local_rope.type = BR_ROPE_YARN;
+    check_refused(c, "original_max_position_embeddings is 0");
+    check_fails(br_llama_new(NULL) && !br_failed(), "config");
+}
+
+Test(decoders, bad_inputs)
+{
+    br_llama_config c = small();
+    br_llama_lm *model = br_llama_lm_new(&c);
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *flat = br_zeros(BR_SHAPE(4), BR_I64), *ids = some_ids();
+    check_fails(br_llama_lm_forward(model, flat, NULL), "input_ids [4] must have 2 dimensions");
+    check_fails(br_llama_lm_forward(
+                    model, ids, BR_OPTIONS(br_llama, .attention_mask = ids, .position_ids = flat)),
+                "position_ids [4] must be [1, 7] or [1, 7]");
+    check_fails(
+        br_llama_lm_forward(
+            model, ids, BR_OPTIONS(br_llama, .attention_mask = br_ones(BR_SHAPE(1, 6), BR_I64))),
+        "attention_mask [1, 6] must be [1, 7]");
+    check_fails(br_llama_lm_loss(model, ids, flat, NULL), "labels [4] must have the shape");
+    br_scope_end(scope);
+    br_module_free(model);
+}
+
+/* What config.json says of rotary positions and layers is read whole, or refused. */
+Test(decoders, bad_files)
+{
+    static const struct {
+        const char *more, *message;
+    } rows[] = {
+        { "\"rope_parameters\": {\"rope_type\": \"su\"}",
+          "rope_parameters.rope_type is \"su\", must be one of \"default\", \"linear\"" },
+        { "\"rope_parameters\": {\"rope_type\": \"linear\"}", "rope_parameters.factor is missing" },
+        { "\"rope_scaling\": {\"type\": \"llama3\", \"factor\": 2, \"low_freq_factor\": 1}",
+          "rope_scaling.high_freq_factor is missing" },
+        { "\"rope_scaling\": 4", "rope_scaling is 4, must be an object" },
+        { "\"rope_parameters\": [4]", "rope_parameters is an array, must be an object" },
+        { "\"rope_theta\": \"x\"", "rope_theta is the string \"x\", must be a number" },
+        { "\"partial_rotary_factor\": 0.5", "partial_rotary_factor is the number 0.5" },
+        { "\"num_hidden_layers\": 257", "num_hidden_layers is 257, must be at most 256" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[300];
+        snprintf(text, sizeof text, "{\"model_type\": \"llama\", %s}", rows[i].more);
+        files_write(files_path("config.json"), text, strlen(text));
+        br_auto_config *config = br_auto_config_load(files_path("config.json"));
+        cr_assert(config, "%s", br_error_message());
+        br_llama_config c = br_llama_config_from(config);
+        check_fails(c.vocab_size != 0, rows[i].message);
+        br_auto_config_free(config);
+    }
+}
