@@ -45,8 +45,8 @@ BR_API bool br_auto_config_expect(const br_auto_config *config, const char *mode
 
 /* Returns true if the key has a value other than null, in the file or by default. */
 BR_API bool br_auto_config_has(const br_auto_config *config, const char *key);
-/* Returns true if the key is a nested object. Returns false without an error if the key is missing or
- * null, and false with an error if it is something else. */
+/* Returns true if the key is a nested object. Returns false without an error if the key is missing
+ * or null, and false with an error if it is something else. */
 BR_API bool br_auto_config_has_object(const br_auto_config *config, const char *key);
 /* Returns true if the file states that the key is null. */
 BR_API bool br_auto_config_is_null(const br_auto_config *config, const char *key);
