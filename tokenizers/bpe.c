@@ -1,12 +1,10 @@
 /* tokenizers/bpe.c - byte-level BPE: encoding and decoding.
  *
- * A text is split into words by GPT-2's pattern,
- *
- *     '(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
- *
- * and the bytes of each word are merged in pairs. A heap holds the candidates, so a word of n bytes
- * takes O(n log n) time. */
+ * A text is split into words by a pattern (bpe_split.h), and the bytes of each word are merged in
+ * pairs. A heap holds the candidates, so a word of n bytes takes O(n log n) time. */
 #include "tokenizers/bpe_internal.h"
+#include "tokenizers/bpe_split.h"
+#include "tokenizers/compose.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,89 +41,6 @@ int br__bpe_byte(uint32_t c)
     return n == N_LOW + N_MIDDLE ? HIGH : -1;
 }
 
-/* Reads a code point, or an invalid part, and its class. Returns its length. */
-static inline int read_class(const br_bpe *bpe, const char *p, const char *end, br_bpe_class *class,
-                             bool *valid)
-{
-    uint32_t c = (unsigned char)*p;
-    if (c < 128) { /* the usual case, without a call */
-        *valid = true;
-        *class = bpe->classes[c];
-        return 1;
-    }
-    int length = br__char_read(p, end, &c, valid);
-    *class = (br_bpe_class)br__bits_of_char(&br__bpe_chars, c);
-    return length;
-}
-
-/* ---- Words ----------------------------------------------------------------------------------- */
-
-/* A text that is split into words. */
-typedef struct splitter {
-    const br_bpe *bpe;
-    const char *end; /* of the text */
-    bool valid;      /* no invalid part was met so far */
-} splitter;
-
-static inline br_place next_place(splitter *s, br_place at, br_bpe_class *class)
-{
-    bool valid;
-    int length = read_class(s->bpe, at.p, s->end, class, &valid);
-    s->valid &= valid;
-    return (br_place){ at.p + length, at.index + 1 };
-}
-
-/* Skips all code points of a class and returns the place after them. Sets *last to the last of
- * them, or to `at` if there are none. */
-static inline br_place skip(splitter *s, br_place at, br_bpe_class class, br_place *last)
-{
-    br_bpe_class is;
-    *last = at;
-    while (at.p < s->end) {
-        br_place next = next_place(s, at, &is);
-        if (is != class)
-            break;
-        *last = at;
-        at = next;
-    }
-    return at;
-}
-
-/* Returns the length of the 's, 'd, 'm, 't, 'll, 've or 're at p, or 0 if there is none. */
-static int contraction(const char *p, const char *end)
-{
-    if (*p != '\'' || end - p < 2)
-        return 0;
-    if (memchr("sdmt", p[1], 4))
-        return 2;
-    if (end - p < 3)
-        return 0;
-    bool two =
-        memcmp(p + 1, "ll", 2) == 0 || memcmp(p + 1, "ve", 2) == 0 || memcmp(p + 1, "re", 2) == 0;
-    return two ? 3 : 0;
-}
-
-/* Returns the end of the word that begins at `at`. `spaced` means that a space which is not in the
- * text precedes it. */
-static br_place word_end(splitter *s, br_place at, bool spaced)
-{
-    int n = spaced ? 0 : contraction(at.p, s->end);
-    if (n > 0)
-        return (br_place){ at.p + n, at.index + n };
-    br_place first = at, last;
-    if (!spaced && *at.p == ' ')
-        first = (br_place){ at.p + 1, at.index + 1 };
-    br_bpe_class class = BR_BPE_SPACE;
-    if (first.p < s->end)
-        next_place(s, first, &class);
-    if (class != BR_BPE_SPACE)
-        return skip(s, first, class, &last);
-    /* White space at the end of the text is one word. Before another word, its last code point is
-     * left out, because it may belong to that word. */
-    br_place over = skip(s, at, BR_BPE_SPACE, &last);
-    return over.p == s->end || (last.p == at.p && !spaced) ? over : last;
-}
-
 /* ---- Merges ---------------------------------------------------------------------------------- */
 
 /* A node in the linked list of a word's tokens. Merging removes the right one of two nodes. */
@@ -146,6 +61,7 @@ typedef struct reader {
     int64_t n_symbols, symbol_capacity;
     candidate *heap; /* binary heap; the first one is merged next */
     int64_t n_heap, heap_capacity;
+    char *whole; /* room for the longest token */
 } reader;
 
 static bool before(const candidate *a, const candidate *b)
@@ -218,8 +134,41 @@ static bool merge(reader *r, candidate c)
     return consider(r, left->previous) && consider(r, c.at);
 }
 
+/* Returns the token of the whole word, or -1 if there is none. The tokens of the bytes, put
+ * together, are its text. */
+static int64_t whole_word(const reader *r)
+{
+    const br_tokenizer *t = r->base.t;
+    char *text = r->whole;
+    size_t n = 0;
+    for (int64_t i = 0; i < r->n_symbols; i++) {
+        const char *token = t->tokens[r->symbols[i].id];
+        size_t length = strlen(token);
+        if (length > t->all.longest - n)
+            return -1;
+        memcpy(text + n, token, length);
+        n += length;
+    }
+    int64_t id = br__word_id(&t->all, text, n);
+    return id < t->model_size ? id : -1;
+}
+
+/* Makes a word one symbol. */
+static void join_symbols(reader *r, int64_t id)
+{
+    const symbol *last = &r->symbols[r->n_symbols - 1];
+    r->symbols[0].id = id;
+    r->symbols[0].next = -1;
+    r->symbols[0].bytes.end = last->bytes.end;
+    r->symbols[0].chars.end = last->chars.end;
+    r->n_symbols = 1;
+}
+
 static bool end_word(reader *r)
 {
+    int64_t whole = br__bpe_of(r->base.t)->ignores_merges && r->n_symbols > 1 ? whole_word(r) : -1;
+    if (whole >= 0)
+        join_symbols(r, whole);
     for (int64_t i = 0; i < r->n_symbols; i++)
         if (!consider(r, i))
             return false;
@@ -333,7 +282,8 @@ static bool read_ids(reader *r, const char *p, const char *over, const char *end
     for (const char *from = p; from < over; from = p) {
         do {
             p++;
-        } while (p < over && joins(bpe, (unsigned char)p[-1], (unsigned char)*p));
+        } while (p < over &&
+                 (bpe->ignores_merges || joins(bpe, (unsigned char)p[-1], (unsigned char)*p)));
         if (!br__read_cached(&r->base, from, (size_t)(p - from), end, read_bytes))
             return false;
     }
@@ -355,11 +305,73 @@ static bool read_words(br_text_reader *base, br_place *at, const char *end)
     return true;
 }
 
+/* ---- Composed texts -------------------------------------------------------------------------- */
+
+/* Appends the code points of `at` .. `end` and advances *at. */
+static bool read_chars(const reader *r, br_place *at, const char *end, br_char_list *list)
+{
+    while (at->p < end) {
+        br_char c = { .bytes.begin = at->p - r->base.text, .chars.begin = at->index };
+        if (!br__read_char(&r->base, at, end, &c.c))
+            return false;
+        c.bytes.end = at->p - r->base.text;
+        c.chars.end = at->index;
+        if (!br__push_char(list, c))
+            return false;
+    }
+    return true;
+}
+
+/* Replaces offsets in composed code points by those in the text. */
+static void place_tokens(br_token_list *list, int64_t first, const br_char *chars)
+{
+    if (list->cache)
+        return; /* ids alone */
+    for (int64_t i = first; i < list->count; i++) {
+        br_token *token = &list->items[i];
+        const br_char *begin = &chars[token->chars.begin], *last = &chars[token->chars.end - 1];
+        token->bytes = (br_span){ begin->bytes.begin, last->bytes.end };
+        token->chars = (br_span){ begin->chars.begin, last->chars.end };
+    }
+}
+
+/* Tokenizes n code points. */
+static bool read_composed(reader *r, const br_char *chars, int64_t n)
+{
+    size_t length;
+    char *text = br__chars_to_utf8(chars, n, &length);
+    const char *original = r->base.text;
+    int64_t first = r->base.list->count;
+    br_place at = { text, 0 };
+    r->base.text = text;
+    bool ok = text && read_words(&r->base, &at, text + length);
+    r->base.text = original;
+    if (ok)
+        place_tokens(r->base.list, first, chars);
+    br_free(text);
+    return ok;
+}
+
+/* Reads text without added tokens, and composes it first if that may change it. */
+static bool read_text(br_text_reader *base, br_place *at, const char *end)
+{
+    if (!br__bpe_of(base->t)->composes || br__is_composed(at->p, end))
+        return read_words(base, at, end);
+    br_char_list chars = { 0 }, composed = { 0 };
+    bool ok = read_chars((reader *)base, at, end, &chars) && br__compose(&chars, &composed) &&
+              read_composed((reader *)base, composed.items, composed.count);
+    br_free(chars.items);
+    br_free(composed.items);
+    return ok;
+}
+
 static bool tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
                      br_token_list *list)
 {
-    reader r = { .base = { .t = t, .options = options, .list = list, .read = read_words } };
-    bool ok = br__read_parts(&r.base, text);
+    reader r = { .base = { .t = t, .options = options, .list = list, .read = read_text } };
+    r.whole = br_malloc(t->all.longest + 1);
+    bool ok = r.whole && br__read_parts(&r.base, text);
+    br_free(r.whole);
     br_free(r.symbols);
     br_free(r.heap);
     return ok;

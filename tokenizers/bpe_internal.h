@@ -23,6 +23,10 @@ typedef struct br_merge {
 /* The data of a byte-level BPE tokenizer besides its tokens. */
 typedef struct br_bpe {
     bool prefix_space;   /* add a space to a text that does not begin with one */
+    bool is_gpt4;        /* the pattern that splits a text is GPT-4's; else GPT-2's */
+    int most_digits;     /* numbers of a word; GPT-2's: 1, or 0 for any number of them */
+    bool ignores_merges; /* a word that is a token is not merged */
+    bool composes;       /* texts are normalized to NFC */
     br_merge *merges;    /* an open-addressing table; at most half is in use */
     uint64_t merge_mask; /* number of its places - 1, which are a power of two */
     int64_t n_merges;

@@ -23,11 +23,12 @@ PROTOTYPES = [(sizes, "BR_F32") for sizes in SHAPES] + [
     ((3,), "BR_BOOL"), ((2, 3), "BR_F64"), LEAF, ((1,), "lengths"), None]
 ASCENDING, DESCENDING = "0, 1, 2, ...", "..., 2, 1, 0"
 NUMBERS = 1, 0, 2, -1, ASCENDING, DESCENDING
+MORE_NUMBERS = {"br_rope": (4,)}  # an even dim and the number of a floating dtype
 FOR_MODULES = 1, 2, 3, 4, DESCENDING
 ARRAYS = (1,), (0,), (2, 3), (0, 1), (), (1, 1)
 TEXTS = {"nonlinearity": ["relu"], "items": ["?, ?"], "text": ["a"], "word": ["a"], "token": ["a"], "model_type": ["bert"],
          "equation": ["ij,ij->i"], "precision": ["highest"], "by": ["num_attention_heads"], "given": ["{}"],
-         "br_require_activation.name": ["relu"], "br_module_find.path": [""],
+         "br_auto_config_has_object.key": ["rope_parameters"], "br_require_activation.name": ["relu"], "br_module_find.path": [""],
          "br_check_open.path": [str(handles.GOLDEN)],
          "br_tokenizer_from_json.path": [str(handles.TOKENIZERS / "bpe/tokenizer.json")],
          "br_tokenizer_from_sentencepiece.path": [str(handles.TOKENIZERS / "unigram/spiece.model")],
@@ -61,7 +62,7 @@ def shrink(config):
     """Reduces the sizes of a configuration, and sets those that are 0."""
     for name, kind in config._fields_:
         if kind == ctypes.c_int64:
-            most = LARGEST - name.endswith(("_id", "_idx"))
+            most = 1 if name == "num_key_value_heads" else LARGEST - name.endswith(("_id", "_idx"))
             setattr(config, name, min(getattr(config, name) or most, most))
     return config
 
@@ -224,6 +225,7 @@ class Finder:
 
     def ways(self, name, numbers=NUMBERS):
         """Returns all ways in which the other arguments of a function can be chosen."""
+        numbers += MORE_NUMBERS.get(name, ())
         texts, types = self.br.arguments[name], self.br.functions[name].argtypes
         has_numbers = set(types) - {ctypes.c_void_p, ctypes.c_char_p}
         has_options = any(re.search(r"_options \*", text) for text in texts)
