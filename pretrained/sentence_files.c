@@ -127,21 +127,6 @@ static bool read_pooling(br_sentence_settings *s, const char *folder,
     return ok;
 }
 
-static bool read_normalize(const char *folder)
-{
-    br_model_json f;
-    bool ok = br__model_json_open(op, &f, folder, "config.json", JSON_OBJECT, false);
-    static const char *const keys[] = { "module_input_name", "module_output_name" };
-    for (int i = 0; ok && i < 2; i++) {
-        json_t *value = br__model_json_get(&f, keys[i]);
-        const char *name = json_string_value(value);
-        if (value && (!name || strcmp(name, "sentence_embedding") != 0))
-            ok = br__model_json_refuse_value(&f, keys[i], value, "\"sentence_embedding\"");
-    }
-    br__model_json_close(&f);
-    return ok;
-}
-
 /* ---- The transformer module ------------------------------------------------------------------ */
 
 /* Sets max_length to the smaller of the model's number of positions and the tokenizer's
@@ -285,8 +270,8 @@ static bool read_prompts(br_sentence_settings *s, const char *dir)
 
 /* ---- modules.json ---------------------------------------------------------------------------- */
 
-/* The modules, in the order in which they must be listed. */
-typedef enum module { TRANSFORMER, POOLING, NORMALIZE, MODULES } module;
+/* The modules before those that map embeddings to embeddings. */
+typedef enum module { TRANSFORMER, POOLING, MODULES } module;
 
 /* Returns the folder of module i, which the caller frees; NULL with an error on failure. */
 static char *module_folder(const br_model_json *f, size_t i, const char *dir, const char *path)
@@ -303,26 +288,39 @@ static char *module_folder(const br_model_json *f, size_t i, const char *dir, co
     return *path ? br_format("%s/%s", dir, path) : br_format("%s", dir);
 }
 
-/* Returns which module a class is, or MODULES with an error. */
-static module find_module(const br_model_json *f, size_t i, const char *type)
+/* Returns the name of the class of module i; NULL with an error if it is not supported. */
+static const char *class_name(const br_model_json *f, size_t i, const char *type)
 {
-    static const char *const names[MODULES] = { "Transformer", "Pooling", "Normalize" };
     static const char package[] = "sentence_transformers.";
-    const char *dot = strrchr(type, '.');
-    for (int k = 0; k < MODULES && strncmp(type, package, strlen(package)) == 0; k++)
-        if (strcmp(dot + 1, names[k]) == 0)
-            return (module)k;
-    br__model_json_refuse(
-        f,
-        "module %zu is %s, but only Transformer, Pooling and Normalize of sentence_transformers "
-        "are "
-        "supported",
-        i, br_printable(type));
-    return MODULES;
+    const char *dot = strrchr(type, '.'), *name = dot ? dot + 1 : "";
+    bool known = strcmp(name, "Transformer") == 0 || strcmp(name, "Pooling") == 0 ||
+                 br__sentence_kind(name) < BR_SENTENCE_KINDS;
+    if (known && strncmp(type, package, strlen(package)) == 0)
+        return name;
+    br__model_json_refuse(f,
+                          "module %zu is %s, but only Transformer, Pooling, Normalize, Dense, "
+                          "LayerNorm and Dropout of sentence_transformers are supported",
+                          i, br_printable(type));
+    return NULL;
 }
 
-/* Stores the folder of module i in folders[], and checks its type and its place in the list. */
-static bool read_module(const br_model_json *f, size_t i, const char *dir, char *folders[MODULES])
+/* Adds a module that follows the pooling. Takes the folder. */
+static bool add_module(br_sentence_settings *s, const br_model_json *f, br_sentence_kind kind,
+                       char *folder)
+{
+    if (s->n_modules == BR_MAX_SENTENCE_MODULES) {
+        br_free(folder);
+        return br__model_json_refuse(f, "more than %d modules follow the pooling",
+                                     BR_MAX_SENTENCE_MODULES);
+    }
+    s->kinds[s->n_modules] = kind;
+    s->module_folders[s->n_modules++] = folder;
+    return folder;
+}
+
+/* Stores the folder of module i, and checks its type and its place in the list. */
+static bool read_module(br_sentence_settings *s, const br_model_json *f, size_t i, const char *dir,
+                        char *folders[MODULES])
 {
     const json_t *entry = json_array_get(f->value, i);
     const char *type = json_string_value(json_object_get(entry, "type"));
@@ -330,25 +328,27 @@ static bool read_module(const br_model_json *f, size_t i, const char *dir, char 
     if (!type || !path)
         return br__model_json_refuse(f, "module %zu must have a type and a path, which are strings",
                                      i);
-    module m = find_module(f, i, type);
-    if (m == MODULES)
+    const char *name = class_name(f, i, type);
+    if (!name)
         return false;
-    bool in_order = m == TRANSFORMER || folders[TRANSFORMER];
-    for (int k = (int)m; k < MODULES; k++)
-        in_order &= folders[k] == NULL;
-    if (!in_order)
+    const bool is_first = strcmp(name, "Transformer") == 0, pools = strcmp(name, "Pooling") == 0;
+    if (is_first ? folders[TRANSFORMER] != NULL || i > 0
+                 : !folders[TRANSFORMER] || (pools && (folders[POOLING] || s->n_modules > 0)))
         return br__model_json_refuse(
-            f, "module %zu is %s, but the order must be Transformer, Pooling, Normalize", i,
+            f, "module %zu is %s, but the order must be Transformer, Pooling, others", i,
             br_printable(type));
-    folders[m] = module_folder(f, i, dir, path);
-    return folders[m] != NULL;
+    char *folder = module_folder(f, i, dir, path);
+    if (!is_first && !pools)
+        return add_module(s, f, br__sentence_kind(name), folder);
+    folders[is_first ? TRANSFORMER : POOLING] = folder;
+    return folder;
 }
 
-static bool read_list(const br_model_json *f, const char *dir,
+static bool read_list(br_sentence_settings *s, const br_model_json *f, const char *dir,
                       const br_sentence_transformer_options *o, char *folders[MODULES])
 {
     for (size_t i = 0; i < json_array_size(f->value); i++)
-        if (!read_module(f, i, dir, folders))
+        if (!read_module(s, f, i, dir, folders))
             return false;
     if (!folders[TRANSFORMER])
         return br__model_json_refuse(f, "the list has no Transformer module");
@@ -362,28 +362,41 @@ static bool read_modules(br_sentence_settings *s, const br_model_json *f, const 
                          const br_sentence_transformer_options *o)
 {
     char *folders[MODULES] = { NULL };
-    bool ok = read_list(f, dir, o, folders);
+    bool ok = read_list(s, f, dir, o, folders);
     s->folder = folders[TRANSFORMER];
-    s->normalize = folders[NORMALIZE] != NULL;
     s->config = ok ? br_auto_config_load(s->folder) : NULL;
     ok = s->config && read_transformer(s, o) &&
-         (!folders[POOLING] || read_pooling(s, folders[POOLING], o)) &&
-         (!folders[NORMALIZE] || read_normalize(folders[NORMALIZE])) && read_prompts(s, dir);
+         (!folders[POOLING] || read_pooling(s, folders[POOLING], o)) && read_prompts(s, dir);
     br_free(folders[POOLING]);
-    br_free(folders[NORMALIZE]);
     return ok;
+}
+
+bool br__sentence_load_modules(br_sentence_settings *s, int64_t *dimension)
+{
+    bool ok = true;
+    for (int i = 0; ok && i < s->n_modules; i++)
+        ok = br__sentence_module_read(&s->modules[i], s->kinds[i], s->module_folders[i], dimension);
+    return ok;
+}
+
+br_tensor *br__sentence_run_modules(const br_sentence_settings *s, br_tensor *rows)
+{
+    for (int i = 0; i < s->n_modules; i++)
+        rows = br__sentence_module_run(&s->modules[i], rows);
+    return rows;
 }
 
 /* ---- A folder without modules.json ----------------------------------------------------------- */
 
 static bool use_defaults(br_sentence_settings *s, const char *dir)
 {
-    s->normalize = true;
+    s->kinds[s->n_modules] = BR_SENTENCE_NORMALIZE;
+    s->module_folders[s->n_modules++] = br_strdup(dir);
     if (s->n_modes == 0)
         s->modes[s->n_modes++] = BR_POOLING_MEAN;
     s->folder = br_strdup(dir);
     s->config = s->folder ? br_auto_config_load(dir) : NULL;
-    return s->config;
+    return s->config && s->module_folders[0];
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -407,4 +420,8 @@ void br__sentence_free(br_sentence_settings *s)
     br_auto_config_free(s->config);
     br_free(s->prompts_path);
     json_decref(s->prompts);
+    for (int i = 0; i < s->n_modules; i++) {
+        br__sentence_module_free(&s->modules[i]);
+        br_free(s->module_folders[i]);
+    }
 }

@@ -26,7 +26,7 @@ struct br_sentence_transformer {
     br_tokenizer *tokenizer;
     const br_model_class *class;
     br_module *module;
-    int64_t dimension;
+    int64_t pooled, dimension; /* sizes of a pooled embedding, and after the modules that follow */
     br_text_limits limits;
 };
 
@@ -64,7 +64,8 @@ static bool find_class(br_sentence_transformer *self)
 static bool read_sizes(br_sentence_transformer *self)
 {
     const br_auto_config *config = self->settings.config;
-    self->dimension = self->settings.n_modes * br_auto_config_size(config, "hidden_size");
+    self->pooled = self->settings.n_modes * br_auto_config_size(config, "hidden_size");
+    self->dimension = self->pooled;
     self->limits =
         (br_text_limits){ .config = config, .option = "max_seq_length", .command = "embed" };
     return br__read_limits(&self->limits);
@@ -98,7 +99,8 @@ static bool load(br_sentence_transformer *self, const char *dir,
                  const br_sentence_transformer_options *o, br_auto_model_report *report)
 {
     if (!br__sentence_read(&self->settings, dir, o) || !find_class(self) || !read_sizes(self) ||
-        !open_tokenizer(self, o->do_lower_case))
+        !open_tokenizer(self, o->do_lower_case) ||
+        !br__sentence_load_modules(&self->settings, &self->dimension))
         return false;
     const br_auto_model_options *options =
         BR_OPTIONS(br_auto_model, .class_name = self->class->name, .dtype = o->dtype);
@@ -182,20 +184,20 @@ static void pool_text(const br_sentence_settings *s, int64_t n, int64_t size, co
         br__pool_text(s->modes[i], n, size, states, mask, space, out + i * size);
 }
 
-/* Returns the embeddings [pack->n, dimension] of the texts of a pack, in the host's memory, for the
- * states [1, tokens, size] of their tokens. */
+/* Returns the pooled embeddings [pack->n, pooled] of the texts of a pack, in the host's memory, for
+ * the states [1, tokens, size] of their tokens. */
 static br_tensor *pool_pack(const br_sentence_transformer *self, const br_text_pack *pack,
                             br_tensor *states, int64_t prompt)
 {
     const int64_t *starts = pack->starts, size = br_failed() ? 0 : br_size(states, 2);
     states = br_contiguous(br_to(br__on_host(op, states), BR_F32));
-    br_tensor *rows = br__new_on_host(op, BR_SHAPE(pack->n, self->dimension), BR_F32);
+    br_tensor *rows = br__new_on_host(op, BR_SHAPE(pack->n, self->pooled), BR_F32);
     br_tensor *space = br__new_on_host(op, BR_SHAPE(2, starts[pack->n]), BR_F32);
     if (br_failed())
         return NULL;
     const float *from = br_data_f32(states);
     float *to = br_data_f32(rows), *memory = br_data_f32(space);
-    for (int64_t i = 0; i < pack->n; i++, to += self->dimension)
+    for (int64_t i = 0; i < pack->n; i++, to += self->pooled)
         pool_text(&self->settings, starts[i + 1] - starts[i], size, from + starts[i] * size, prompt,
                   memory, to);
     return rows;
@@ -216,8 +218,7 @@ static br_tensor *embed(const br_sentence_transformer *self, const br_token_batc
     br_tensor *mask = pooled_tokens(batch->attention_mask, prompt), *parts[BR_MAX_POOLINGS];
     for (int i = 0; i < s->n_modes; i++)
         parts[i] = br__pool(s->modes[i], states, mask);
-    br_tensor *all = br_cat(s->n_modes, parts, 1);
-    return s->normalize ? br__normalize_rows(all) : all;
+    return br__sentence_run_modules(s, br_cat(s->n_modes, parts, 1));
 }
 
 static bool check_batch(const char *operation, const br_token_batch *batch)
@@ -341,8 +342,7 @@ static bool encode_pack(const void *of, const br_text_pack *pack)
     const br_sentence_transformer *self = b->e->self;
     br_tensor *states = self->class->forward(self->module, &pack->input);
     br_tensor *rows = pool_pack(self, pack, states, b->e->prompt_tokens);
-    if (rows && self->settings.normalize)
-        rows = br__normalize_rows(rows);
+    rows = br__sentence_run_modules(&self->settings, rows);
     return store_rows(b->e, b->order + pack->from, pack->n, rows);
 }
 

@@ -12,7 +12,8 @@ enum {
     /* A pack's hidden states should stay in the caches, and its products should have many rows. */
     PACK_TOKENS = 1024,
     /* With fewer rows, products may sum in another order (gemm_choice.c). Such a pack ends with
-     * tokens of padding, each a text, so that a text's result does not depend on the other texts. */
+     * tokens of padding, each a text, so that a text's result does not depend on the other texts.
+     */
     PACK_ROWS = 16,
 };
 
