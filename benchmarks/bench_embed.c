@@ -1,5 +1,6 @@
-/* benchmarks/bench_embed.c - times sentence embeddings of one text and of the lines of a file, with
- * pretrained weights. benchmarks/compare_embed.py compares them with PyTorch and ONNX Runtime. */
+/* benchmarks/bench_embed.c - times sentence embeddings of one text, of 32 lines of a file, and of
+ * all its lines, with pretrained weights. benchmarks/compare_embed.py compares them with PyTorch
+ * and ONNX Runtime. */
 #include "benchmarks/bench.h"
 #include "cli/pretrained.h"
 #include "train/step_profile.h"
@@ -19,6 +20,7 @@ typedef struct workload {
     char *memory;          /* of the lines */
     br_text *lines;        /* sorted by length; NULL: one text is embedded */
     int64_t n, batch;
+    bool all;   /* all lines are embedded, with the default options */
     double sum; /* of the values of the last embeddings */
 } workload;
 
@@ -44,7 +46,7 @@ static int by_length(const void *a, const void *b)
                                   : (x->data > y->data) - (x->data < y->data);
 }
 
-/* Reads the lines of the file and sorts them by length. */
+/* Reads the lines of the file, and sorts them by length unless all are embedded. */
 static void read_lines(workload *w, const char *path)
 {
     size_t length;
@@ -59,7 +61,7 @@ static void read_lines(workload *w, const char *path)
         br_raise(BR_ERROR_ARGUMENT, "%s: fewer than %d lines, or not enough memory for them", path,
                  BATCH);
     else
-        qsort(w->lines, (size_t)w->n, sizeof *w->lines, by_length);
+        qsort(w->lines, w->all ? 0 : (size_t)w->n, sizeof *w->lines, by_length);
 }
 
 static void step(void *context)
@@ -67,7 +69,9 @@ static void step(void *context)
     workload *w = context;
     br_scope *scope = br_no_grad_begin();
     br_tensor *all;
-    if (w->lines) {
+    if (w->all) {
+        all = br_sentence_transformer_encode(w->model, w->n, w->lines, NULL);
+    } else if (w->lines) {
         all = br_sentence_transformer_encode(w->model, BATCH, w->lines + w->batch * BATCH,
                                              BR_OPTIONS(br_sentence_encode, .batch_size = BATCH));
         w->batch = (w->batch + STRIDE) % (w->n / BATCH);
@@ -83,8 +87,10 @@ static void step(void *context)
 static const struct entry {
     const char *name;
     int64_t tokens; /* 0: lines of a file */
+    bool all;
 } entries[] = {
-    { "embed-8", 8 }, { "embed-128", 128 }, { "embed-512", 512 }, { "embed-lines", 0 }
+    { "embed-8", 8, false },     { "embed-128", 128, false }, { "embed-512", 512, false },
+    { "embed-lines", 0, false }, { "embed-texts", 0, true },
 };
 
 /* Runs one step per line of standard input, and prints the sum and the milliseconds. */
@@ -144,7 +150,7 @@ static void run_entry(const bench_options *o, workload *w, const struct entry *e
 
 static int run(const bench_options *o, const struct entry *e)
 {
-    workload w = { 0 };
+    workload w = { .all = e->all };
     br_scope *scope = br_scope_begin();
     /* Texts are not truncated, because compare_embed.py does not truncate them either. */
     w.model = br_sentence_transformer_load(

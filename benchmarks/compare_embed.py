@@ -2,8 +2,8 @@
 """Compares sentence embeddings by Brasa, PyTorch and ONNX Runtime in one interleaved run.
 
 Each library runs in its own process, with weights from the same folder. The processes take turns, one
-step each: a text of 8, 128 or 512 tokens, or 32 lines of a file, which is sorted by length. Each library
-tokenizes the lines itself. The sums of the embeddings must agree. The output is the median time of a
+step each: a text of 8, 128 or 512 tokens, 32 lines of a file, which is sorted by length, or all lines of
+the file in their order (embed-texts). Each library tokenizes the lines itself. The sums of the embeddings must agree. The output is the median time of a
 step, the median of the ratios of neighbouring steps, and for a file also the lines per second.
 
 Rivals:
@@ -11,6 +11,9 @@ Rivals:
   compiled  torch, under torch.compile
   torch-amp torch, under autocast to bf16
   onnx      torch, exported by torch.onnx and run by ONNX Runtime
+  sentence  SentenceTransformer.encode() of sentence-transformers, only for embed-texts
+For embed-texts, torch and onnx get padded batches of 32 lines of similar length, as sentence-transformers
+makes them.
 With --matmul-precision medium, Brasa rounds the operands of products to bf16, as autocast does.
 Rivals whose packages (torch, transformers, tokenizers; for onnx also onnx, onnxscript, onnxruntime) are
 not installed are skipped.
@@ -30,9 +33,10 @@ from turns import Side, read_arguments
 PACKAGES = {"torch": ["torch", "transformers", "tokenizers"],
             "compiled": ["torch", "transformers", "tokenizers"],
             "torch-amp": ["torch", "transformers", "tokenizers"],
-            "onnx": ["torch", "transformers", "tokenizers", "onnx", "onnxscript", "onnxruntime"]}
+            "onnx": ["torch", "transformers", "tokenizers", "onnx", "onnxscript", "onnxruntime"],
+            "sentence": ["torch", "sentence_transformers"]}
 LENGTHS = {"embed-8": 8, "embed-128": 128, "embed-512": 512}
-ENTRIES = [*LENGTHS, "embed-lines"]
+ENTRIES = [*LENGTHS, "embed-lines", "embed-texts"]
 BATCH = 32
 TOLERANCE, BF16_TOLERANCE = 1e-3, 0.1  # of the sums; if one of the libraries rounds to bf16
 STRIDE = 89  # batches from one step to the next, so that a few steps cover all lengths
@@ -96,6 +100,35 @@ def onnx_runner(args, _):
     return step
 
 
+def sentence_runner(args, _):
+    """Returns a function of texts that returns the sum of their embeddings."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    torch.set_num_threads(args.threads)
+    model = SentenceTransformer(str(args.model), device="cpu")
+    model.max_seq_length = 512
+    return lambda texts: float(model.encode(texts, batch_size=BATCH).sum())
+
+
+def texts_step(args, step):
+    """Returns a function that embeds all lines of the file with the runner."""
+    lines = pathlib.Path(args.file).read_text(encoding="utf-8").splitlines()
+    if args.serve == "sentence":
+        return lambda: step(lines)
+    from tokenizers import Tokenizer
+    tokenizer = Tokenizer.from_file(str(args.model / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.enable_padding()
+
+    def run():
+        order, total = sorted(lines, key=len, reverse=True), 0.0
+        for i in range(0, len(order), BATCH):
+            encoded = tokenizer.encode_batch(order[i:i + BATCH])
+            total += step([e.ids for e in encoded], [e.attention_mask for e in encoded])
+        return total
+    return run
+
+
 def batches_of(args):
     """Yields the ids and mask of one text repeatedly, or of batches of lines, tokenized on demand."""
     from tokenizers import Tokenizer
@@ -124,11 +157,13 @@ def serve(args):
         export(args)
         return
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if args.threads > 1 else "false"
-    step = (onnx_runner if args.serve == "onnx" else torch_runner)(args, args.serve)
+    runners = {"onnx": onnx_runner, "sentence": sentence_runner}
+    step = runners.get(args.serve, torch_runner)(args, args.serve)
     batches = batches_of(args)
+    whole = texts_step(args, step) if args.entry == "embed-texts" else None
     for _ in sys.stdin:
         start = time.perf_counter()
-        total = step(*next(batches))
+        total = whole() if whole else step(*next(batches))
         print(f"{total:.9g} {(time.perf_counter() - start) * 1e3:.6f}", flush=True)
 
 
@@ -178,8 +213,9 @@ def compare(entry, rivals, args):
         his = runner.ms[args.warmup:]
         row[runner.label] = {"ms": statistics.median(his), "min_ms": min(his),
                              "ratio": statistics.median(t / m for m, t in zip(mine, his))}
-        if entry == "embed-lines":
-            row[runner.label]["lines_per_s"] = 1e3 * BATCH * len(his) / sum(his)
+        if entry not in LENGTHS:
+            lines = args.lines if entry == "embed-texts" else BATCH
+            row[runner.label]["lines_per_s"] = 1e3 * lines * len(his) / sum(his)
             row[runner.label]["ratio"] = sum(his) / sum(mine)
     return row
 
@@ -210,12 +246,22 @@ def write_lines(path, model, n):
             out.write(" ".join(line) + "\n")
 
 
+def texts_args(args, folder):
+    """Returns the arguments with a file of the first lines only."""
+    path = pathlib.Path(folder) / "texts.txt"
+    lines = pathlib.Path(args.file).read_text(encoding="utf-8").splitlines()[:args.lines]
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return argparse.Namespace(**{**vars(args), "file": path, "lines": len(lines)})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=pathlib.Path, required=True,
                         help="folder of a BERT, as downloaded from the Hugging Face hub")
     parser.add_argument("--file", help="text file with lines to embed (10,000 generated lines)")
+    parser.add_argument("--lines", type=int, default=1000,
+                        help="lines of the file that embed-texts embeds (1000)")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--steps", type=int, default=15, help="measured steps of each (15)")
     parser.add_argument("--warmup", type=int, default=3, help="steps before the measured ones (3)")
@@ -246,7 +292,8 @@ def main():
             subprocess.run([sys.executable, __file__, "--serve", "export", "--onnx", args.onnx,
                             "--model", args.model], check=True)
         for entry in [args.entry] if args.entry else ENTRIES:
-            row = compare(entry, rivals, args)
+            each = [r for r in rivals if r != "sentence" or entry == "embed-texts"]
+            row = compare(entry, each, texts_args(args, folder) if entry == "embed-texts" else args)
             print(json.dumps(row), flush=True) if args.json else print_row(row)
 
 

@@ -29,6 +29,10 @@ static const char help[] =
     "  -p, --pooling MODE    combine the hidden states of the tokens by cls, max, mean,\n"
     "                        mean_sqrt_len, weightedmean or lasttoken, instead of the folder's\n"
     "                        mode\n"
+    "      --prompt-name P   put the prompt P of the folder's config_sentence_transformers.json\n"
+    "                        before each text, instead of the default prompt\n"
+    "      --truncate-dim N  keep the first N elements of each embedding, for a model that was\n"
+    "                        trained with Matryoshka losses\n"
     "  -b, --batch-size N    number of texts in a batch (default: 32)\n"
     "      --dtype D         load the model as f32, f64, bf16 or f16; auto (default): in the\n"
     "                        dtype that config.json names, or that of the weights\n"
@@ -45,7 +49,8 @@ enum { MAX_SHOWN = 100 }; /* maximum number of texts in the table of cosines */
 typedef struct request {
     const char *model, *file;
     bool json;
-    int64_t batch_size;
+    int64_t batch_size, truncate_dim;
+    const char *prompt_name;
     br_sentence_transformer_options options;
 } request;
 
@@ -83,8 +88,9 @@ static br_tensor *embed_all(br_sentence_transformer *model, const request *r, co
     shown_progress s = { progress_begin(0, (t->n + r->batch_size - 1) / r->batch_size),
                          r->batch_size };
     br_sentence_encode_options o =
-        *BR_OPTIONS(br_sentence_encode, .batch_size = r->batch_size,
-                    .normalize_embeddings = !r->json, .on_batch = show_progress, .context = &s);
+        *BR_OPTIONS(br_sentence_encode, .batch_size = r->batch_size, .prompt_name = r->prompt_name,
+                    .truncate_dim = r->truncate_dim, .normalize_embeddings = !r->json,
+                    .on_batch = show_progress, .context = &s);
     br_scope *scope = br_scope_begin();
     cli_autocast();
     br_tensor *all =
@@ -162,6 +168,8 @@ static const struct option options[] = {
     { "file", required_argument, NULL, 'f' },
     { "max-length", required_argument, NULL, 'l' },
     { "pooling", required_argument, NULL, 'p' },
+    { "prompt-name", required_argument, NULL, 'n' },
+    { "truncate-dim", required_argument, NULL, 't' },
     { "batch-size", required_argument, NULL, 'b' },
     { "json", no_argument, NULL, 'j' },
     { "dtype", required_argument, NULL, CLI_DTYPE },
@@ -191,6 +199,13 @@ static int parse_option(void *of, int c)
                    : cli_usage("embed", "--max-length is '%s', must be at least 3", optarg);
     case 'p':
         return choose_pooling(&r->options.pooling);
+    case 'n':
+        r->prompt_name = optarg;
+        return 0;
+    case 't':
+        return text_to_integer(optarg, 1, INT32_MAX, &r->truncate_dim)
+                   ? 0
+                   : cli_usage("embed", "--truncate-dim is '%s', must be at least 1", optarg);
     case 'b':
         return text_to_integer(optarg, 1, 65536, &r->batch_size)
                    ? 0

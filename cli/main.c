@@ -15,6 +15,7 @@ static const struct {
     { "tokenize", "show the tokens of a text", cli_tokenize },
     { "embed", "compute sentence embeddings and their cosine similarities", cli_embed },
     { "classify", "label texts with a pretrained classifier", cli_classify },
+    { "rerank", "rank texts for a query with a pretrained cross-encoder", cli_rerank },
     { "tag", "find entities in texts with a pretrained model", cli_tag },
     { "attention", "write an HTML page with views of a model's attention", cli_attention },
     { "generate", "generate text with a pretrained language model", cli_generate },

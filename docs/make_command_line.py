@@ -54,6 +54,7 @@ GUIDES = {
     "tokenize": "[tokenizer.md](tokenizer.md) describes the tokenizers.",
     "embed": "[auto_model.md](auto_model.md#sentence-embeddings) has an example.",
     "classify": "[zoo.md](zoo.md#classes-of-texts-and-entities) has an example.",
+    "rerank": "[zoo.md](zoo.md#cross-encoders) has an example.",
     "tag": "[zoo.md](zoo.md#classes-of-texts-and-entities) has an example.",
     "attention": "[attention_views.md](attention_views.md) describes the views.",
     "generate": "[generate.md](generate.md) has examples, and the same from C.",

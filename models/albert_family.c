@@ -76,6 +76,7 @@ const br_model_family zoo_albert_family = {
     .model_type = "albert",
     .config = { .defaults = defaults, .limits = limits, .harmless = harmless },
     .classes = classes,
+    .packs = true,
     .tokenizer_class = "AlbertTokenizer",
     .keys = { .prefix = "albert.", .renames = renames, .ignored = zoo_bert_ignored },
     .heads = zoo_bert_heads,

@@ -71,6 +71,7 @@ const br_model_family zoo_distilbert_family = {
     .model_type = "distilbert",
     .config = { .defaults = defaults, .aliases = aliases, .limits = limits, .harmless = harmless },
     .classes = classes,
+    .packs = true,
     .tokenizer_class = "BertTokenizer",
     .keys = { .prefix = "distilbert.", .renames = renames, .ignored = zoo_bert_ignored },
     .heads = zoo_bert_heads,

@@ -65,6 +65,7 @@ const br_model_family zoo_electra_family = {
     .model_type = "electra",
     .config = { .defaults = defaults, .limits = limits },
     .classes = classes,
+    .packs = true,
     .tokenizer_class = "BertTokenizer",
     .keys = { .prefix = "electra.", .renames = renames, .ignored = zoo_bert_ignored },
     .heads = zoo_bert_heads,

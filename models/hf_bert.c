@@ -64,15 +64,17 @@ static bool good_length(const br_hf_bert_embeddings *self, br_tensor *ids)
     return !br_error_pending();
 }
 
-/* Checks the ids' shape and that the model has enough positions. */
-static bool good_ids(const br_hf_bert_embeddings *self, br_tensor *ids, const br_tensor *types)
+/* Checks the ids' shape and that the model has enough positions, which those of a packed batch are
+ * counted for. */
+static bool good_ids(const br_hf_bert_embeddings *self, br_tensor *ids, const br_tensor *types,
+                     const br_tensor *starts)
 {
     if (!br_require_tensor("hf_bert", "input_ids", ids))
         return false;
     if (br_ndim(ids) != 2)
         br_fail(BR_ERROR_SHAPE, "hf_bert", "input_ids %s must have 2 dimensions: batch, tokens",
                 br_shape_text(ids));
-    else if (good_length(self, ids) && types && !br_same_shape(ids, types))
+    else if ((starts || good_length(self, ids)) && types && !br_same_shape(ids, types))
         br_fail(BR_ERROR_SHAPE, "hf_bert", "token_type_ids %s must have input_ids' shape %s",
                 br_shape_text(types), br_shape_text(ids));
     return !br_error_pending();
@@ -96,24 +98,28 @@ static br_tensor *embed_types(br_hf_bert_embeddings *self, br_tensor *ids, br_te
                                 types ? types : br_new_zeros(ids, BR_SHAPE(1, 1), BR_I64));
 }
 
-static br_tensor *embed(br_hf_bert_embeddings *self, br_tensor *ids, br_tensor *types)
+static br_tensor *embed(br_hf_bert_embeddings *self, br_tensor *ids, br_tensor *types,
+                        br_tensor *starts)
 {
     br_enter(self);
-    if (!good_ids(self, ids, types))
+    if (!good_ids(self, ids, types, starts))
         return br_leave(self, NULL);
     br_tensor *x = br_embedding_forward(self->word_embeddings, ids);
     if (self->token_type_embeddings)
         x = br_add(x, embed_types(self, ids, types));
-    x = br_add(x, br_embedding_forward(self->position_embeddings, positions_of(self, ids)));
+    br_tensor *positions =
+        starts ? zoo_hf_bert_packed_positions(self, ids, starts) : positions_of(self, ids);
+    x = br_add(x, br_embedding_forward(self->position_embeddings, positions));
     x = br_layer_norm_forward(self->LayerNorm, x);
     return br_leave(self, br_dropout_forward(self->dropout, x));
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
-/* Arguments shared by all layers of a forward pass, as in zoo_attention. */
+/* Arguments shared by all layers of a forward pass, as in zoo_attention. With `starts`, the batch
+ * is packed. */
 typedef struct pass {
-    br_tensor *visible, *bias;
+    br_tensor *visible, *bias, *starts;
 } pass;
 
 static br_hf_bert_self_attention *new_self_attention(br_hf_bert_config c)
@@ -127,6 +133,20 @@ static br_hf_bert_self_attention *new_self_attention(br_hf_bert_config c)
     return self;
 }
 
+/* Returns the context [1, tokens, hidden_size] of a packed batch. */
+static br_tensor *attend_packed(br_hf_bert_self_attention *self, br_tensor *x, br_tensor *starts)
+{
+    if (br_error_pending())
+        return NULL;
+    const int64_t tokens = br_size(x, 1), heads = self->num_attention_heads;
+    br_linear *const layers[] = { self->query, self->key, self->value };
+    br_tensor *qkv[3];
+    for (int i = 0; i < 3; i++)
+        qkv[i] = br_reshape(br_linear_forward(layers[i], x), BR_SHAPE(tokens, heads, -1));
+    br_tensor *context = br_varlen_attn(qkv[0], qkv[1], qkv[2], starts, NULL, NULL);
+    return br_reshape(context, BR_SHAPE(1, tokens, -1));
+}
+
 /* Returns the context [B, S, hidden_size]. Stores the probabilities in *attention unless
  * `attention` is NULL. */
 static br_tensor *attend(br_hf_bert_self_attention *self, br_tensor *x, const pass *p,
@@ -135,6 +155,8 @@ static br_tensor *attend(br_hf_bert_self_attention *self, br_tensor *x, const pa
     br_enter(self);
     br_scope *scope = br_scope_current();
     int64_t heads = self->num_attention_heads;
+    if (p->starts)
+        return br_leave(self, attend_packed(self, x, p->starts));
     br_tensor *q = zoo_split_heads(br_linear_forward(self->query, x), heads);
     br_tensor *k = zoo_split_heads(br_linear_forward(self->key, x), heads);
     br_tensor *v = br_tap("value", zoo_split_heads(br_linear_forward(self->value, x), heads));
@@ -228,7 +250,7 @@ static br_tensor *run_layer_once(br_hf_bert_layer *self, br_tensor *x, const pas
 static br_tensor *run_layer_alone(void *self, br_tensor *const *inputs, const void *args)
 {
     (void)args;
-    return run_layer_once(self, inputs[0], &(pass){ inputs[1], inputs[2] }, NULL);
+    return run_layer_once(self, inputs[0], &(pass){ inputs[1], inputs[2], inputs[3] }, NULL);
 }
 
 static br_tensor *run_layer(br_hf_bert_layer *self, br_tensor *x, const pass *p,
@@ -236,7 +258,8 @@ static br_tensor *run_layer(br_hf_bert_layer *self, br_tensor *x, const pass *p,
 {
     if (attention)
         return run_layer_once(self, x, p, attention);
-    return br_module_run(self, run_layer_alone, BR_INPUTS(x, p->visible, p->bias), NULL, 0);
+    return br_module_run(self, run_layer_alone, BR_INPUTS(x, p->visible, p->bias, p->starts), NULL,
+                         0);
 }
 
 /* ---- BertEncoder ----------------------------------------------------------------------------- */
@@ -309,12 +332,13 @@ static br_tensor *bias_of(br_hf_bert_encoder *self, int64_t tokens, br_tensor *v
     return visible ? br_masked_fill(bias, br_logical_not(visible), -INFINITY) : bias;
 }
 
-static br_tensor *encode(br_hf_bert_encoder *self, const br_hf_bert_config *c, br_tensor *x,
-                         br_tensor *visible, const br_hf_bert_options *o)
+static br_tensor *encode(br_hf_bert_encoder *self, const br_hf_bert_config *c, br_tensor *x, pass p,
+                         const br_hf_bert_options *o)
 {
     br_enter(self);
     br_scope *scope = br_scope_current();
-    pass p = { visible, br_error_pending() ? NULL : bias_of(self, br_size(x, 1), visible) };
+    if (!br_error_pending())
+        p.bias = bias_of(self, br_size(x, 1), p.visible);
     for (int64_t i = 0; i < zoo_hf_bert_layers(c) && !br_error_pending(); i++) {
         br_tensor **attention = o->attentions ? &o->attentions[i] : NULL;
         x = br_scope_replace(x, run_layer(layer_at(self, c, i), x, &p, attention));
@@ -394,6 +418,13 @@ static void clear_outputs(const br_hf_bert *self, const br_hf_bert_options *o)
         o->attentions[i] = NULL;
 }
 
+/* Returns the pooler's output, [B, hidden_size]. */
+static br_tensor *pool(br_hf_bert_dense *pooler, br_tensor *x, br_tensor *starts)
+{
+    br_tensor *rows = zoo_hf_bert_enough_rows(zoo_hf_bert_first_tokens(x, starts), starts);
+    return zoo_hf_bert_own_rows(activate(pooler, rows), starts);
+}
+
 br_tensor *br_hf_bert_forward(br_hf_bert *self, br_tensor *input_ids,
                               const br_hf_bert_options *options)
 {
@@ -401,14 +432,16 @@ br_tensor *br_hf_bert_forward(br_hf_bert *self, br_tensor *input_ids,
     if (self)
         clear_outputs(self, o);
     br_enter(self);
-    br_tensor *x = embed(self->embeddings, input_ids, o->token_type_ids);
+    br_tensor *starts = zoo_hf_bert_starts(self, input_ids, o);
+    br_tensor *x = embed(self->embeddings, input_ids, o->token_type_ids, starts);
     if (self->embeddings_project)
         x = br_linear_forward(self->embeddings_project, x);
     if (o->hidden_states)
         o->hidden_states[0] = x;
-    x = encode(self->encoder, &self->config, x, visible_keys(o->attention_mask, input_ids), o);
+    const pass p = { .visible = visible_keys(o->attention_mask, input_ids), .starts = starts };
+    x = encode(self->encoder, &self->config, x, p, o);
     if (self->pooler && o->pooler_output)
-        *o->pooler_output = activate(self->pooler, br_select(x, 1, 0));
+        *o->pooler_output = pool(self->pooler, x, starts);
     if (br_error_pending())
         clear_outputs(self, o);
     zoo_hf_bert_store_outputs(self, o);

@@ -132,7 +132,7 @@ const char *zoo_bert_differing_key(br_module *a, br_module *b)
 static br_hf_bert_options options_of(const br_model_input *input)
 {
     return *BR_OPTIONS(br_hf_bert, .attention_mask = input->batch.attention_mask,
-                       .token_type_ids = input->batch.type_ids);
+                       .token_type_ids = input->batch.type_ids, .cu_seqlens = input->cu_seqlens);
 }
 
 br_tensor *zoo_bert_run_base(br_module *model, const br_model_input *input)

@@ -69,6 +69,7 @@ const br_model_family zoo_hf_bert_family = {
     .model_type = "bert",
     .config = { .defaults = defaults, .limits = limits, .harmless = harmless },
     .classes = classes,
+    .packs = true,
     .tokenizer_class = "BertTokenizer",
     .keys = { .prefix = "bert.", .ignored = zoo_bert_ignored },
     .heads = zoo_bert_heads,

@@ -320,16 +320,27 @@ br_hf_bert_classifier *br_hf_bert_discriminator_new(const br_hf_bert_config *con
 }
 
 /* Returns the logits of the last hidden state, or of the pooled one if the model has a pooler. */
-static br_tensor *classify(br_hf_bert_classifier *self, br_tensor *x, br_tensor *pooled)
+static br_tensor *classify(br_hf_bert_classifier *self, br_tensor *x)
 {
-    if (self->task == BR_TASK_SEQUENCE_CLASSIFICATION)
-        x = pooled ? pooled : br_select(x, 1, 0);
     if (self->pre_classifier)
         x = br_relu(br_linear_forward(self->pre_classifier, x));
     if (!self->head)
         return br_linear_forward(self->classifier, br_dropout_forward(self->dropout, x));
     x = run_head(self->head, x);
     return self->task == BR_TASK_OTHER ? br_squeeze(x, -1) : x;
+}
+
+/* Returns the logits of texts, whose pooled states are NULL if the model has no pooler, or of
+ * tokens. */
+static br_tensor *classify_states(br_hf_bert_classifier *self, br_tensor *x, br_tensor *pooled,
+                                  br_tensor *starts)
+{
+    if (br_error_pending())
+        return NULL;
+    if (self->task != BR_TASK_SEQUENCE_CLASSIFICATION)
+        return classify(self, x);
+    br_tensor *rows = pooled ? pooled : zoo_hf_bert_first_tokens(x, starts);
+    return zoo_hf_bert_own_rows(classify(self, zoo_hf_bert_enough_rows(rows, starts)), starts);
 }
 
 br_tensor *br_hf_bert_classifier_forward(br_hf_bert_classifier *self, br_tensor *input_ids,
@@ -339,7 +350,7 @@ br_tensor *br_hf_bert_classifier_forward(br_hf_bert_classifier *self, br_tensor 
     br_tensor *pooled = NULL;
     br_hf_bert_options o = with_pooled(options, &pooled);
     br_tensor *x = br_hf_bert_forward(self->bert, input_ids, &o);
-    br_tensor *logits = br_error_pending() ? NULL : classify(self, x, *o.pooler_output);
+    br_tensor *logits = classify_states(self, x, *o.pooler_output, o.cu_seqlens);
     zoo_hf_bert_store_outputs(self->bert, &o);
     return br_leave(self, logits);
 }

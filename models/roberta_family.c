@@ -62,6 +62,7 @@ static const br_key_rename renames[] = {
     {                                                                                              \
         .model_type = type, .config = { .defaults = defaults_of, .limits = limits },               \
         .classes = classes_of, .tokenizer_class = tokenizer, .max_tokens = zoo_bert_max_tokens,    \
+        .packs = true,                                                                             \
         .keys = { .prefix = "roberta.", .renames = renames, .ignored = zoo_bert_ignored },         \
         .heads = zoo_bert_heads, .pooler = "pooler.", .init = zoo_bert_init_weight,                \
         .layers = zoo_bert_layers, .rows = zoo_bert_rows, .differing_key = zoo_bert_differing_key, \

@@ -3,6 +3,7 @@
 #include "pretrained/pipeline_internal.h"
 
 #include "nn/nn_internal.h"
+#include "pretrained/text_pack.h"
 #include "tensor/device.h"
 #include "tensor/handles.h"
 
@@ -256,19 +257,45 @@ static br_tensor *scores_of(const classification *c, br_tensor *logits)
     }
 }
 
+/* Stores the scores of the texts order[0] .. order[n - 1]. */
+static bool store_scores(const classification *c, const int64_t *order, int64_t n,
+                         br_tensor *logits)
+{
+    br_tensor *scores = logits ? scores_of(c, logits) : NULL;
+    for (int64_t i = 0; scores && i < n; i++)
+        br_copy_(br_select(c->rows, 0, order[i]), br_select(scores, 0, i));
+    return !br_failed();
+}
+
+/* A batch of a classification. */
+typedef struct classified_batch {
+    const classification *c;
+    const int64_t *order;
+} classified_batch;
+
+static bool classify_pack(const void *of, const br_text_pack *pack)
+{
+    const classified_batch *b = of;
+    const br_pipeline *self = b->c->self;
+    br_tensor *logits = self->class->forward(self->module, &pack->input);
+    logits = br_to(br__on_host(classify_op, logits), BR_F32);
+    return store_scores(b->c, b->order + pack->from, pack->n, logits);
+}
+
 /* Classifies the texts order[from] .. order[from + n - 1] into their rows. */
 static bool classify_batch(const void *of, int64_t from, int64_t n)
 {
     const classification *c = of;
+    const br_pipeline *self = c->self;
     const int64_t *order = c->order + from;
     br_scope *scope = br_scope_begin();
     br_token_batch batch = { 0 };
-    br_tensor *logits = NULL;
-    if (tokenize(c, order, n, &batch))
-        logits = br__pipeline_logits(classify_op, c->self, &batch);
-    br_tensor *scores = logits ? scores_of(c, logits) : NULL;
-    for (int64_t i = 0; scores && i < n; i++)
-        br_copy_(br_select(c->rows, 0, order[i]), br_select(scores, 0, i));
+    const bool ok = tokenize(c, order, n, &batch);
+    if (ok && br__packs(self->config, &batch))
+        br__run_packs(classify_op, &batch, br_module_device(self->module), classify_pack,
+                      &(classified_batch){ c, order });
+    else if (ok)
+        store_scores(c, order, n, br__pipeline_logits(classify_op, self, &batch));
     br_scope_end(scope);
     return !br_failed();
 }

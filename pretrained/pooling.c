@@ -6,6 +6,7 @@
 #include "tensor/tensor_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Writes the weight of each token of a text in the pooled sum. `mask` is 0 for tokens that are not
  * pooled. */
@@ -63,6 +64,30 @@ br_tensor *br__pool(br_pooling mode, br_tensor *states, br_tensor *mask)
     for (int64_t i = 0; to && i < n; i++)
         set_weights(mode, length, from + i * length, to + i * length);
     return br_to(weighted_sum(br_to(states, br__computed(dtype)), weights), dtype);
+}
+
+static void take_maximum(int64_t n, int64_t size, const float *states, const float *mask,
+                         float *out)
+{
+    for (int64_t k = 0; k < size; k++)
+        out[k] = -INFINITY;
+    for (int64_t i = 0; i < n; i++, states += size)
+        for (int64_t k = 0; mask[i] != 0 && k < size; k++)
+            out[k] = states[k] > out[k] || isnan(states[k]) ? states[k] : out[k];
+}
+
+void br__pool_text(br_pooling mode, int64_t n, int64_t size, const float *states, const float *mask,
+                   float *weights, float *out)
+{
+    if (mode == BR_POOLING_MAX) {
+        take_maximum(n, size, states, mask, out);
+        return;
+    }
+    set_weights(mode, n, mask, weights);
+    memset(out, 0, (size_t)size * sizeof *out);
+    for (int64_t i = 0; i < n; i++, states += size)
+        for (int64_t k = 0; weights[i] != 0 && k < size; k++)
+            out[k] += weights[i] * states[k];
 }
 
 br_tensor *br__normalize_rows(br_tensor *x)

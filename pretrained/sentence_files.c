@@ -2,102 +2,17 @@
  * sentence-transformers 6. */
 #include "pretrained/sentence_files.h"
 
-#include "io/io_internal.h"
-#include "io/json.h"
+#include "pretrained/model_json.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
-#include <unistd.h>
-
-enum { MAX_BYTES = 4 << 20 };
 
 static const char op[] = "sentence_transformer";
 
 /* Ends of messages about a value that an option replaces. */
 #define OVERRIDES_POOLING "the option pooling (brasa embed: --pooling MODE) overrides it"
 #define OVERRIDES_LENGTH  "the option max_seq_length (brasa embed: --max-length N) overrides it"
-
-/* ---- Files ----------------------------------------------------------------------------------- */
-
-/* A JSON file of the folder. `value` is NULL if the file does not exist. */
-typedef struct side_file {
-    char *path;
-    json_t *value;
-} side_file;
-
-/* Sets the error "PATH: ..." and returns false. */
-static bool refuse(const side_file *f, const char *format, ...) BR_PRINTF(2, 3);
-static bool refuse(const side_file *f, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    br__refuse_file(op, f->path, format, args);
-    va_end(args);
-    return false;
-}
-
-/* Sets the error that a key has an invalid value, and returns false. `must` tells what is valid. */
-static bool refuse_value(const side_file *f, const char *key, const json_t *value, const char *must)
-{
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
-    refuse(f, "%s is %s, must be %s", key, text ? br_printable(text) : "invalid", must);
-    free(text); /* by jansson */
-    return false;
-}
-
-/* Reads DIR/NAME. Returns true without a value if the file does not exist and is not required. Call
- * close_file() in any case. */
-static bool open_any_file(side_file *f, const char *dir, const char *name, bool required)
-{
-    *f = (side_file){ .path = br_format("%s/%s", dir, name) };
-    if (!f->path)
-        return false;
-    if (!required && access(f->path, F_OK) != 0)
-        return true;
-    /* tokenizer_config.json may contain integers of 31 digits. */
-    bool reals = strcmp(name, "tokenizer_config.json") == 0;
-    f->value = br__json_read_file(op, f->path, MAX_BYTES, reals);
-    return f->value;
-}
-
-static bool check_file_type(const side_file *f, json_type type)
-{
-    return !f->value || json_typeof(f->value) == type ||
-           refuse_value(f, "the file's value", f->value,
-                        type == JSON_ARRAY ? "a list" : "an object");
-}
-
-/* The same, but the file must contain a value of this type. */
-static bool open_file(side_file *f, const char *dir, const char *name, json_type type,
-                      bool required)
-{
-    return open_any_file(f, dir, name, required) && check_file_type(f, type);
-}
-
-static void close_file(side_file *f)
-{
-    json_decref(f->value);
-    br_free(f->path);
-}
-
-/* Returns the value of a key; NULL if it is missing or null. */
-static json_t *get(const side_file *f, const char *key)
-{
-    json_t *value = json_object_get(f->value, key);
-    return json_is_null(value) ? NULL : value;
-}
-
-/* Sets *flag to the value of the key if there is one. */
-static bool read_flag(const side_file *f, const char *key, bool *flag)
-{
-    json_t *value = get(f, key);
-    if (value && !json_is_boolean(value))
-        return refuse_value(f, key, value, "true or false");
-    *flag = value ? json_is_true(value) : *flag;
-    return true;
-}
 
 /* ---- The pooling module ---------------------------------------------------------------------- */
 
@@ -116,35 +31,36 @@ static const struct {
     [BR_POOLING_LASTTOKEN] = { "lasttoken", "pooling_mode_lasttoken" },
 };
 
-static bool add_mode(br_sentence_settings *s, const side_file *f, const json_t *value)
+static bool add_mode(br_sentence_settings *s, const br_model_json *f, const json_t *value)
 {
     const char *name = json_string_value(value);
     for (br_pooling i = BR_POOLING_CLS; name && i <= BR_POOLING_LASTTOKEN; i++) {
         if (strcmp(mode_keys[i].name, name) != 0)
             continue;
         if (s->n_modes == BR_MAX_POOLINGS)
-            return refuse(f, "pooling_mode has more than %d modes", BR_MAX_POOLINGS);
+            return br__model_json_refuse(f, "pooling_mode has more than %d modes", BR_MAX_POOLINGS);
         s->modes[s->n_modes++] = i;
         return true;
     }
-    return refuse_value(f, "pooling_mode", value,
-                        "one of " MODES ", or a list of them; " OVERRIDES_POOLING);
+    return br__model_json_refuse_value(f, "pooling_mode", value,
+                                       "one of " MODES ", or a list of them; " OVERRIDES_POOLING);
 }
 
 /* Reads pooling_mode, which is a mode or a list of modes. */
-static bool read_modes(br_sentence_settings *s, const side_file *f, const json_t *value)
+static bool read_modes(br_sentence_settings *s, const br_model_json *f, const json_t *value)
 {
     if (!json_is_array(value))
         return add_mode(s, f, value);
     for (size_t i = 0; i < json_array_size(value); i++)
         if (!add_mode(s, f, json_array_get(value, i)))
             return false;
-    return s->n_modes > 0 || refuse(f, "pooling_mode is an empty list, must be one of " MODES
-                                       ", or a list of them; " OVERRIDES_POOLING);
+    return s->n_modes > 0 ||
+           br__model_json_refuse(f, "pooling_mode is an empty list, must be one of " MODES
+                                    ", or a list of them; " OVERRIDES_POOLING);
 }
 
 /* Refuses a flag of a mode that does not exist. */
-static bool check_flags(const side_file *f)
+static bool check_flags(const br_model_json *f)
 {
     const char *key;
     json_t *value;
@@ -154,19 +70,19 @@ static bool check_flags(const side_file *f)
         for (br_pooling i = BR_POOLING_CLS; i <= BR_POOLING_LASTTOKEN; i++)
             known |= strcmp(key, mode_keys[i].flag) == 0;
         if (!known && !json_is_false(value))
-            return refuse(f, "%s is not a known pooling mode; " OVERRIDES_POOLING,
-                          br_printable(key));
+            return br__model_json_refuse(f, "%s is not a known pooling mode; " OVERRIDES_POOLING,
+                                         br_printable(key));
     }
     return true;
 }
 
-static bool read_flags(br_sentence_settings *s, const side_file *f)
+static bool read_flags(br_sentence_settings *s, const br_model_json *f)
 {
     if (!check_flags(f))
         return false;
     for (br_pooling i = BR_POOLING_CLS; i <= BR_POOLING_LASTTOKEN; i++) {
         bool on = false;
-        if (!read_flag(f, mode_keys[i].flag, &on))
+        if (!br__model_json_flag(f, mode_keys[i].flag, &on))
             return false;
         if (on)
             s->modes[s->n_modes++] = i;
@@ -177,50 +93,37 @@ static bool read_flags(br_sentence_settings *s, const side_file *f)
 }
 
 /* Checks that the size of a token's hidden state, if both files have it, is the model's. */
-static bool check_size(const side_file *f, const char *key, const br_auto_config *config)
+static bool check_size(const br_model_json *f, const char *key, const br_auto_config *config)
 {
     json_t *value = json_object_get(f->value, key);
     if (!value || !br_auto_config_has(config, "hidden_size"))
         return true;
     if (!json_is_integer(value))
-        return refuse_value(f, key, value, "an integer");
+        return br__model_json_refuse_value(f, key, value, "an integer");
     int64_t size = br_auto_config_size(config, "hidden_size");
     return !br_failed() &&
            (json_integer_value(value) == size ||
-            refuse(f, "%s is %" JSON_INTEGER_FORMAT ", but hidden_size is %" PRId64 " in %s", key,
-                   json_integer_value(value), size, br_printable(br_auto_config_path(config))));
+            br__model_json_refuse(
+                f, "%s is %" JSON_INTEGER_FORMAT ", but hidden_size is %" PRId64 " in %s", key,
+                json_integer_value(value), size, br_printable(br_auto_config_path(config))));
 }
 
 static bool read_pooling(br_sentence_settings *s, const char *folder,
                          const br_sentence_transformer_options *o)
 {
-    side_file f;
-    bool ok = open_file(&f, folder, "config.json", JSON_OBJECT, o->pooling == BR_POOLING_AUTO);
+    br_model_json f;
+    bool ok = br__model_json_open(op, &f, folder, "config.json", JSON_OBJECT,
+                                  o->pooling == BR_POOLING_AUTO);
     ok = ok && check_size(&f, "word_embedding_dimension", s->config) &&
          check_size(&f, "embedding_dimension", s->config) &&
-         read_flag(&f, "include_prompt", &s->include_prompt);
+         br__model_json_flag(&f, "include_prompt", &s->include_prompt);
     if (json_is_null(json_object_get(f.value, "include_prompt")))
         s->include_prompt = false;
     if (ok && o->pooling == BR_POOLING_AUTO) {
         json_t *mode = json_object_get(f.value, "pooling_mode");
         ok = mode ? read_modes(s, &f, mode) : read_flags(s, &f);
     }
-    close_file(&f);
-    return ok;
-}
-
-static bool read_normalize(const char *folder)
-{
-    side_file f;
-    bool ok = open_file(&f, folder, "config.json", JSON_OBJECT, false);
-    static const char *const keys[] = { "module_input_name", "module_output_name" };
-    for (int i = 0; ok && i < 2; i++) {
-        json_t *value = get(&f, keys[i]);
-        const char *name = json_string_value(value);
-        if (value && (!name || strcmp(name, "sentence_embedding") != 0))
-            ok = refuse_value(&f, keys[i], value, "\"sentence_embedding\"");
-    }
-    close_file(&f);
+    br__model_json_close(&f);
     return ok;
 }
 
@@ -228,47 +131,49 @@ static bool read_normalize(const char *folder)
 
 /* Sets max_length to the smaller of the model's number of positions and the tokenizer's
  * model_max_length. */
-static bool read_tokenizer_limit(br_sentence_settings *s, const side_file *tokenizer)
+static bool read_tokenizer_limit(br_sentence_settings *s, const br_model_json *tokenizer)
 {
     double limit = INT32_MAX;
     if (br_auto_config_has(s->config, "max_position_embeddings"))
         limit = (double)br_auto_config_size(s->config, "max_position_embeddings");
-    json_t *value = get(tokenizer, "model_max_length");
+    json_t *value = br__model_json_get(tokenizer, "model_max_length");
     if (br_failed())
         return false;
     double most = value ? json_number_value(value) : limit; /* such as 1e30 */
     if (!(most >= BR_MIN_SEQ_LENGTH) || most != floor(most))
-        return refuse_value(tokenizer, "model_max_length", value,
-                            "an integer of at least 3; " OVERRIDES_LENGTH);
+        return br__model_json_refuse_value(tokenizer, "model_max_length", value,
+                                           "an integer of at least 3; " OVERRIDES_LENGTH);
     limit = fmin(limit, most);
     s->max_length = (int64_t)limit;
     return true;
 }
 
-static bool read_length(br_sentence_settings *s, const side_file *f, const side_file *tokenizer)
+static bool read_length(br_sentence_settings *s, const br_model_json *f,
+                        const br_model_json *tokenizer)
 {
-    json_t *value = get(f, "max_seq_length");
+    json_t *value = br__model_json_get(f, "max_seq_length");
     if (!value)
         return read_tokenizer_limit(s, tokenizer);
     s->max_length = json_integer_value(value);
     return (s->max_length >= BR_MIN_SEQ_LENGTH && s->max_length <= INT32_MAX) ||
-           refuse_value(f, "max_seq_length", value,
-                        "an integer in 3 .. 2147483647; " OVERRIDES_LENGTH);
+           br__model_json_refuse_value(f, "max_seq_length", value,
+                                       "an integer in 3 .. 2147483647; " OVERRIDES_LENGTH);
 }
 
 /* Reads truncation_side: the side on which texts are truncated. */
-static bool read_truncation(br_sentence_settings *s, const side_file *tokenizer)
+static bool read_truncation(br_sentence_settings *s, const br_model_json *tokenizer)
 {
-    json_t *value = get(tokenizer, "truncation_side");
+    json_t *value = br__model_json_get(tokenizer, "truncation_side");
     const char *side = value ? json_string_value(value) : "right";
     s->truncate_left = side && strcmp(side, "left") == 0;
     return s->truncate_left || (side && strcmp(side, "right") == 0) ||
-           refuse_value(tokenizer, "truncation_side", value, "\"left\" or \"right\"");
+           br__model_json_refuse_value(tokenizer, "truncation_side", value,
+                                       "\"left\" or \"right\"");
 }
 
 /* Opens the file of the transformer module: the first of its possible names whose object is not
- * empty. Such a file may also contain null. Call close_file() in any case. */
-static bool open_transformer_file(br_sentence_settings *s, side_file *f)
+ * empty. Such a file may also contain null. Call br__model_json_close() in any case. */
+static bool open_transformer_file(br_sentence_settings *s, br_model_json *f)
 {
     static const char *const names[] = {
         "sentence_bert_config.json",       "sentence_roberta_config.json",
@@ -276,14 +181,14 @@ static bool open_transformer_file(br_sentence_settings *s, side_file *f)
         "sentence_albert_config.json",     "sentence_xlm-roberta_config.json",
         "sentence_xlnet_config.json",
     };
-    *f = (side_file){ 0 };
+    *f = (br_model_json){ 0 };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        close_file(f);
-        if (!open_any_file(f, s->folder, names[i], false))
+        br__model_json_close(f);
+        if (!br__model_json_open_any(op, f, s->folder, names[i], false))
             return false;
         if (!f->value || json_is_null(f->value))
             continue;
-        if (!check_file_type(f, JSON_OBJECT))
+        if (!br__model_json_check_type(f, JSON_OBJECT))
             return false;
         s->settings_file = names[i];
         if (json_object_size(f->value) > 0)
@@ -294,13 +199,14 @@ static bool open_transformer_file(br_sentence_settings *s, side_file *f)
 
 static bool read_transformer(br_sentence_settings *s, const br_sentence_transformer_options *o)
 {
-    side_file f, tokenizer = { 0 };
-    bool ok = open_transformer_file(s, &f) && read_flag(&f, "do_lower_case", &s->lower_case) &&
-              open_file(&tokenizer, s->folder, "tokenizer_config.json", JSON_OBJECT, false) &&
-              (o->max_seq_length > 0 || read_length(s, &f, &tokenizer)) &&
-              read_truncation(s, &tokenizer);
-    close_file(&tokenizer);
-    close_file(&f);
+    br_model_json f, tokenizer = { 0 };
+    bool ok =
+        open_transformer_file(s, &f) && br__model_json_flag(&f, "do_lower_case", &s->lower_case) &&
+        br__model_json_open(op, &tokenizer, s->folder, "tokenizer_config.json", JSON_OBJECT,
+                            false) &&
+        (o->max_seq_length > 0 || read_length(s, &f, &tokenizer)) && read_truncation(s, &tokenizer);
+    br__model_json_close(&tokenizer);
+    br__model_json_close(&f);
     return ok;
 }
 
@@ -317,8 +223,8 @@ static bool find_prompt(const br_sentence_settings *s, const char *name, const c
         *prompt = "";
     if (!value || *prompt)
         return true;
-    const side_file f = { .path = s->prompts_path };
-    return refuse(&f, "the prompt \"%s\" is not a string", br_printable(name));
+    const br_model_json f = { .op = op, .path = s->prompts_path };
+    return br__model_json_refuse(&f, "the prompt \"%s\" is not a string", br_printable(name));
 }
 
 bool br__sentence_prompt(const br_sentence_settings *s, const char *name, const char **prompt)
@@ -334,128 +240,163 @@ bool br__sentence_prompt(const br_sentence_settings *s, const char *name, const 
 }
 
 /* Keeps the prompts, and sets the one that default_prompt_name names. */
-static bool choose_prompt(br_sentence_settings *s, const side_file *f)
+static bool choose_prompt(br_sentence_settings *s, const br_model_json *f)
 {
-    json_t *name = get(f, "default_prompt_name"), *prompts = json_object_get(f->value, "prompts");
+    json_t *name = br__model_json_get(f, "default_prompt_name"),
+           *prompts = json_object_get(f->value, "prompts");
     if (prompts && !json_is_object(prompts))
-        return refuse_value(f, "prompts", prompts, "an object");
+        return br__model_json_refuse_value(f, "prompts", prompts, "an object");
     s->prompts = json_incref(prompts);
     if (!name)
         return true;
     if (!json_is_string(name))
-        return refuse_value(f, "default_prompt_name", name, "a string");
+        return br__model_json_refuse_value(f, "default_prompt_name", name, "a string");
     if (!find_prompt(s, json_string_value(name), &s->prompt))
         return false;
-    return s->prompt ||
-           refuse_value(f, "default_prompt_name", name, "the name of one of the prompts");
+    return s->prompt || br__model_json_refuse_value(f, "default_prompt_name", name,
+                                                    "the name of one of the prompts");
 }
 
 static bool read_prompts(br_sentence_settings *s, const char *dir)
 {
-    side_file f;
-    bool ok = open_file(&f, dir, "config_sentence_transformers.json", JSON_OBJECT, false);
+    br_model_json f;
+    bool ok =
+        br__model_json_open(op, &f, dir, "config_sentence_transformers.json", JSON_OBJECT, false);
     s->prompts_path = f.path ? br_strdup(f.path) : NULL;
     ok = ok && s->prompts_path && choose_prompt(s, &f);
-    close_file(&f);
+    br__model_json_close(&f);
     return ok;
 }
 
 /* ---- modules.json ---------------------------------------------------------------------------- */
 
-/* The modules, in the order in which they must be listed. */
-typedef enum module { TRANSFORMER, POOLING, NORMALIZE, MODULES } module;
+/* The modules before those that map embeddings to embeddings. */
+typedef enum module { TRANSFORMER, POOLING, MODULES } module;
 
 /* Returns the folder of module i, which the caller frees; NULL with an error on failure. */
-static char *module_folder(const side_file *f, size_t i, const char *dir, const char *path)
+static char *module_folder(const br_model_json *f, size_t i, const char *dir, const char *path)
 {
     bool up = false;
     for (const char *p = path; *p && !up; p += strcspn(p, "/"), p += *p == '/')
         up = strncmp(p, "..", 2) == 0 && (p[2] == '/' || !p[2]);
     if (up || *path == '/') {
-        refuse(f, "the path of module %zu is \"%s\", must be a folder in the model's folder", i,
-               br_printable(path));
+        br__model_json_refuse(
+            f, "the path of module %zu is \"%s\", must be a folder in the model's folder", i,
+            br_printable(path));
         return NULL;
     }
     return *path ? br_format("%s/%s", dir, path) : br_format("%s", dir);
 }
 
-/* Returns which module a class is, or MODULES with an error. */
-static module find_module(const side_file *f, size_t i, const char *type)
+/* Returns the name of the class of module i; NULL with an error if it is not supported. */
+static const char *class_name(const br_model_json *f, size_t i, const char *type)
 {
-    static const char *const names[MODULES] = { "Transformer", "Pooling", "Normalize" };
     static const char package[] = "sentence_transformers.";
-    const char *dot = strrchr(type, '.');
-    for (int k = 0; k < MODULES && strncmp(type, package, strlen(package)) == 0; k++)
-        if (strcmp(dot + 1, names[k]) == 0)
-            return (module)k;
-    refuse(f,
-           "module %zu is %s, but only Transformer, Pooling and Normalize of sentence_transformers "
-           "are "
-           "supported",
-           i, br_printable(type));
-    return MODULES;
+    const char *dot = strrchr(type, '.'), *name = dot ? dot + 1 : "";
+    bool known = strcmp(name, "Transformer") == 0 || strcmp(name, "Pooling") == 0 ||
+                 br__sentence_kind(name) < BR_SENTENCE_KINDS;
+    if (known && strncmp(type, package, strlen(package)) == 0)
+        return name;
+    br__model_json_refuse(f,
+                          "module %zu is %s, but only Transformer, Pooling, Normalize, Dense, "
+                          "LayerNorm and Dropout of sentence_transformers are supported",
+                          i, br_printable(type));
+    return NULL;
 }
 
-/* Stores the folder of module i in folders[], and checks its type and its place in the list. */
-static bool read_module(const side_file *f, size_t i, const char *dir, char *folders[MODULES])
+/* Adds a module that follows the pooling. Takes the folder. */
+static bool add_module(br_sentence_settings *s, const br_model_json *f, br_sentence_kind kind,
+                       char *folder)
+{
+    if (s->n_modules == BR_MAX_SENTENCE_MODULES) {
+        br_free(folder);
+        return br__model_json_refuse(f, "more than %d modules follow the pooling",
+                                     BR_MAX_SENTENCE_MODULES);
+    }
+    s->kinds[s->n_modules] = kind;
+    s->module_folders[s->n_modules++] = folder;
+    return folder;
+}
+
+/* Stores the folder of module i, and checks its type and its place in the list. */
+static bool read_module(br_sentence_settings *s, const br_model_json *f, size_t i, const char *dir,
+                        char *folders[MODULES])
 {
     const json_t *entry = json_array_get(f->value, i);
     const char *type = json_string_value(json_object_get(entry, "type"));
     const char *path = json_string_value(json_object_get(entry, "path"));
     if (!type || !path)
-        return refuse(f, "module %zu must have a type and a path, which are strings", i);
-    module m = find_module(f, i, type);
-    if (m == MODULES)
+        return br__model_json_refuse(f, "module %zu must have a type and a path, which are strings",
+                                     i);
+    const char *name = class_name(f, i, type);
+    if (!name)
         return false;
-    bool in_order = m == TRANSFORMER || folders[TRANSFORMER];
-    for (int k = (int)m; k < MODULES; k++)
-        in_order &= folders[k] == NULL;
-    if (!in_order)
-        return refuse(f, "module %zu is %s, but the order must be Transformer, Pooling, Normalize",
-                      i, br_printable(type));
-    folders[m] = module_folder(f, i, dir, path);
-    return folders[m] != NULL;
+    const bool is_first = strcmp(name, "Transformer") == 0, pools = strcmp(name, "Pooling") == 0;
+    if (is_first ? folders[TRANSFORMER] != NULL || i > 0
+                 : !folders[TRANSFORMER] || (pools && (folders[POOLING] || s->n_modules > 0)))
+        return br__model_json_refuse(
+            f, "module %zu is %s, but the order must be Transformer, Pooling, others", i,
+            br_printable(type));
+    char *folder = module_folder(f, i, dir, path);
+    if (!is_first && !pools)
+        return add_module(s, f, br__sentence_kind(name), folder);
+    folders[is_first ? TRANSFORMER : POOLING] = folder;
+    return folder;
 }
 
-static bool read_list(const side_file *f, const char *dir, const br_sentence_transformer_options *o,
-                      char *folders[MODULES])
+static bool read_list(br_sentence_settings *s, const br_model_json *f, const char *dir,
+                      const br_sentence_transformer_options *o, char *folders[MODULES])
 {
     for (size_t i = 0; i < json_array_size(f->value); i++)
-        if (!read_module(f, i, dir, folders))
+        if (!read_module(s, f, i, dir, folders))
             return false;
     if (!folders[TRANSFORMER])
-        return refuse(f, "the list has no Transformer module");
+        return br__model_json_refuse(f, "the list has no Transformer module");
     return folders[POOLING] || o->pooling != BR_POOLING_AUTO ||
-           refuse(f, "the list has no Pooling module; the option pooling (brasa embed: --pooling "
-                     "MODE) chooses a mode");
+           br__model_json_refuse(
+               f, "the list has no Pooling module; the option pooling (brasa embed: --pooling "
+                  "MODE) chooses a mode");
 }
 
-static bool read_modules(br_sentence_settings *s, const side_file *f, const char *dir,
+static bool read_modules(br_sentence_settings *s, const br_model_json *f, const char *dir,
                          const br_sentence_transformer_options *o)
 {
     char *folders[MODULES] = { NULL };
-    bool ok = read_list(f, dir, o, folders);
+    bool ok = read_list(s, f, dir, o, folders);
     s->folder = folders[TRANSFORMER];
-    s->normalize = folders[NORMALIZE] != NULL;
     s->config = ok ? br_auto_config_load(s->folder) : NULL;
     ok = s->config && read_transformer(s, o) &&
-         (!folders[POOLING] || read_pooling(s, folders[POOLING], o)) &&
-         (!folders[NORMALIZE] || read_normalize(folders[NORMALIZE])) && read_prompts(s, dir);
+         (!folders[POOLING] || read_pooling(s, folders[POOLING], o)) && read_prompts(s, dir);
     br_free(folders[POOLING]);
-    br_free(folders[NORMALIZE]);
     return ok;
+}
+
+bool br__sentence_load_modules(br_sentence_settings *s, int64_t *dimension)
+{
+    bool ok = true;
+    for (int i = 0; ok && i < s->n_modules; i++)
+        ok = br__sentence_module_read(&s->modules[i], s->kinds[i], s->module_folders[i], dimension);
+    return ok;
+}
+
+br_tensor *br__sentence_run_modules(const br_sentence_settings *s, br_tensor *rows)
+{
+    for (int i = 0; i < s->n_modules; i++)
+        rows = br__sentence_module_run(&s->modules[i], rows);
+    return rows;
 }
 
 /* ---- A folder without modules.json ----------------------------------------------------------- */
 
 static bool use_defaults(br_sentence_settings *s, const char *dir)
 {
-    s->normalize = true;
+    s->kinds[s->n_modules] = BR_SENTENCE_NORMALIZE;
+    s->module_folders[s->n_modules++] = br_strdup(dir);
     if (s->n_modes == 0)
         s->modes[s->n_modes++] = BR_POOLING_MEAN;
     s->folder = br_strdup(dir);
     s->config = s->folder ? br_auto_config_load(dir) : NULL;
-    return s->config;
+    return s->config && s->module_folders[0];
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -466,10 +407,10 @@ bool br__sentence_read(br_sentence_settings *s, const char *dir,
     *s = (br_sentence_settings){ .include_prompt = true, .max_length = o->max_seq_length };
     if (o->pooling != BR_POOLING_AUTO)
         s->modes[s->n_modes++] = o->pooling;
-    side_file f;
-    bool ok = open_file(&f, dir, "modules.json", JSON_ARRAY, false) &&
+    br_model_json f;
+    bool ok = br__model_json_open(op, &f, dir, "modules.json", JSON_ARRAY, false) &&
               (f.value ? read_modules(s, &f, dir, o) : use_defaults(s, dir));
-    close_file(&f);
+    br__model_json_close(&f);
     return ok;
 }
 
@@ -479,4 +420,8 @@ void br__sentence_free(br_sentence_settings *s)
     br_auto_config_free(s->config);
     br_free(s->prompts_path);
     json_decref(s->prompts);
+    for (int i = 0; i < s->n_modules; i++) {
+        br__sentence_module_free(&s->modules[i]);
+        br_free(s->module_folders[i]);
+    }
 }

@@ -3,13 +3,16 @@
 #ifndef BR_SENTENCE_FILES_H
 #define BR_SENTENCE_FILES_H
 
+#include "pretrained/sentence_modules.h"
+
 #include <brasa/pretrained/auto_config.h>
 #include <brasa/pretrained/sentence_transformer.h>
 #include <jansson.h>
 
 enum {
     BR_MAX_POOLINGS = 16,
-    BR_MIN_SEQ_LENGTH = 3, /* two special tokens and one of the text */
+    BR_MAX_SENTENCE_MODULES = 16, /* after the pooling */
+    BR_MIN_SEQ_LENGTH = 3,        /* two special tokens and one of the text */
 };
 
 typedef struct br_sentence_settings {
@@ -17,8 +20,11 @@ typedef struct br_sentence_settings {
     br_auto_config *config;
     int n_modes;
     br_pooling modes[BR_MAX_POOLINGS]; /* their results are concatenated */
-    bool normalize;                    /* to length 1 */
-    bool lower_case;                   /* lower-case the text, whatever the tokenizer does */
+    int n_modules;                     /* that follow the pooling, in this order */
+    br_sentence_kind kinds[BR_MAX_SENTENCE_MODULES];
+    char *module_folders[BR_MAX_SENTENCE_MODULES];
+    br_sentence_module modules[BR_MAX_SENTENCE_MODULES]; /* zeros before they are loaded */
+    bool lower_case; /* lower-case the text, whatever the tokenizer does */
     /* Name of the transformer module's file: sentence_bert_config.json or the like. */
     const char *settings_file;
     int64_t max_length;  /* truncate texts to this number of tokens; 0: do not truncate */
@@ -35,6 +41,11 @@ typedef struct br_sentence_settings {
 bool br__sentence_read(br_sentence_settings *s, const char *dir,
                        const br_sentence_transformer_options *options);
 void br__sentence_free(br_sentence_settings *s);
+/* Loads the modules that follow the pooling. *dimension is the size of a pooled embedding, and
+ * becomes the size of an embedding. Returns false with an error on failure. */
+bool br__sentence_load_modules(br_sentence_settings *s, int64_t *dimension);
+/* Runs these modules on pooled embeddings [n, size]. */
+br_tensor *br__sentence_run_modules(const br_sentence_settings *s, br_tensor *rows);
 /* Sets *prompt to the prompt of that name, which is owned by the settings; "" if it is null, or if
  * it is missing and sentence-transformers gives every model an empty one. Returns false with an
  * error on failure. */

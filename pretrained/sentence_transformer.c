@@ -5,8 +5,9 @@
 #include "pretrained/auto_model_internal.h"
 #include "pretrained/pooling.h"
 #include "pretrained/sentence_files.h"
-#include "pretrained/text_model.h"
+#include "pretrained/text_pack.h"
 #include "tensor/device.h"
+#include "tensor/min_max.h"
 #include "tokenizers/tokenizer_internal.h"
 
 #include <brasa/pretrained.h>
@@ -25,7 +26,7 @@ struct br_sentence_transformer {
     br_tokenizer *tokenizer;
     const br_model_class *class;
     br_module *module;
-    int64_t dimension;
+    int64_t pooled, dimension; /* sizes of a pooled embedding, and after the modules that follow */
     br_text_limits limits;
 };
 
@@ -63,7 +64,8 @@ static bool find_class(br_sentence_transformer *self)
 static bool read_sizes(br_sentence_transformer *self)
 {
     const br_auto_config *config = self->settings.config;
-    self->dimension = self->settings.n_modes * br_auto_config_size(config, "hidden_size");
+    self->pooled = self->settings.n_modes * br_auto_config_size(config, "hidden_size");
+    self->dimension = self->pooled;
     self->limits =
         (br_text_limits){ .config = config, .option = "max_seq_length", .command = "embed" };
     return br__read_limits(&self->limits);
@@ -97,7 +99,8 @@ static bool load(br_sentence_transformer *self, const char *dir,
                  const br_sentence_transformer_options *o, br_auto_model_report *report)
 {
     if (!br__sentence_read(&self->settings, dir, o) || !find_class(self) || !read_sizes(self) ||
-        !open_tokenizer(self, o->do_lower_case))
+        !open_tokenizer(self, o->do_lower_case) ||
+        !br__sentence_load_modules(&self->settings, &self->dimension))
         return false;
     const br_auto_model_options *options =
         BR_OPTIONS(br_auto_model, .class_name = self->class->name, .dtype = o->dtype);
@@ -169,6 +172,37 @@ static br_tensor *pooled_tokens(br_tensor *attention_mask, int64_t prompt)
     return br_mul(mask, after);
 }
 
+/* Writes the embedding of a text with n tokens, of which the first `prompt` are not pooled. `space`
+ * has room for 2 n numbers. */
+static void pool_text(const br_sentence_settings *s, int64_t n, int64_t size, const float *states,
+                      int64_t prompt, float *space, float *out)
+{
+    float *mask = space + n;
+    for (int64_t i = 0; i < n; i++)
+        mask[i] = i < prompt ? 0 : 1;
+    for (int i = 0; i < s->n_modes; i++)
+        br__pool_text(s->modes[i], n, size, states, mask, space, out + i * size);
+}
+
+/* Returns the pooled embeddings [pack->n, pooled] of the texts of a pack, in the host's memory, for
+ * the states [1, tokens, size] of their tokens. */
+static br_tensor *pool_pack(const br_sentence_transformer *self, const br_text_pack *pack,
+                            br_tensor *states, int64_t prompt)
+{
+    const int64_t *starts = pack->starts, size = br_failed() ? 0 : br_size(states, 2);
+    states = br_contiguous(br_to(br__on_host(op, states), BR_F32));
+    br_tensor *rows = br__new_on_host(op, BR_SHAPE(pack->n, self->pooled), BR_F32);
+    br_tensor *space = br__new_on_host(op, BR_SHAPE(2, starts[pack->n]), BR_F32);
+    if (br_failed())
+        return NULL;
+    const float *from = br_data_f32(states);
+    float *to = br_data_f32(rows), *memory = br_data_f32(space);
+    for (int64_t i = 0; i < pack->n; i++, to += self->pooled)
+        pool_text(&self->settings, starts[i + 1] - starts[i], size, from + starts[i] * size, prompt,
+                  memory, to);
+    return rows;
+}
+
 /* Returns the embeddings [n, dimension]. The first `prompt` tokens are not pooled. */
 static br_tensor *embed(const br_sentence_transformer *self, const br_token_batch *batch,
                         int64_t prompt)
@@ -184,8 +218,7 @@ static br_tensor *embed(const br_sentence_transformer *self, const br_token_batc
     br_tensor *mask = pooled_tokens(batch->attention_mask, prompt), *parts[BR_MAX_POOLINGS];
     for (int i = 0; i < s->n_modes; i++)
         parts[i] = br__pool(s->modes[i], states, mask);
-    br_tensor *all = br_cat(s->n_modes, parts, 1);
-    return s->normalize ? br__normalize_rows(all) : all;
+    return br__sentence_run_modules(s, br_cat(s->n_modes, parts, 1));
 }
 
 static bool check_batch(const char *operation, const br_token_batch *batch)
@@ -222,9 +255,9 @@ typedef struct encoding {
     const br_sentence_encode_options *o;
     const char *prompt;    /* "": none */
     int64_t prompt_tokens; /* number of the first tokens that are not pooled */
-    int64_t n;
-    br_text *texts; /* with their lengths */
-    int64_t *order; /* indices of the texts, sorted by length */
+    int64_t n, dimension;  /* of the embeddings that are kept */
+    br_text *texts;        /* with their lengths */
+    int64_t *order;        /* indices of the texts, sorted by length */
     br_tensor *rows;
 } encoding;
 
@@ -284,21 +317,59 @@ static bool tokenize(const encoding *e, const int64_t *order, int64_t n, br_toke
     return ok;
 }
 
-/* Embeds the texts order[from] .. order[from + n - 1] into their rows. */
-static bool encode_batch(const void *of, int64_t from, int64_t n)
+/* Stores the embeddings of the texts order[0] .. order[n - 1]. */
+static bool store_rows(const encoding *e, const int64_t *order, int64_t n, br_tensor *rows)
 {
-    const encoding *e = of;
-    const int64_t *order = e->order + from;
-    br_scope *scope = br_scope_begin();
-    br_token_batch batch = { 0 };
-    bool ok =
-        tokenize(e, order, n, &batch) && br__check_tokens(op, &e->self->limits, order, &batch);
-    br_tensor *rows = ok ? embed(e->self, &batch, e->prompt_tokens) : NULL;
+    if (rows && e->dimension < e->self->dimension)
+        rows = br_narrow(rows, 1, 0, e->dimension);
     if (rows && e->o->normalize_embeddings)
         rows = br__normalize_rows(rows);
     for (int64_t i = 0; rows && i < n; i++)
         br_copy_(br_select(e->rows, 0, order[i]), br_select(rows, 0, i));
+    return !br_failed();
+}
+
+/* A batch of an encoding. */
+typedef struct encoded_batch {
+    const encoding *e;
+    const int64_t *order;
+} encoded_batch;
+
+/* Embeds the texts of a pack. */
+static bool encode_pack(const void *of, const br_text_pack *pack)
+{
+    const encoded_batch *b = of;
+    const br_sentence_transformer *self = b->e->self;
+    br_tensor *states = self->class->forward(self->module, &pack->input);
+    br_tensor *rows = pool_pack(self, pack, states, b->e->prompt_tokens);
+    rows = br__sentence_run_modules(&self->settings, rows);
+    return store_rows(b->e, b->order + pack->from, pack->n, rows);
+}
+
+/* Embeds the texts order[from] .. order[from + n - 1] into their rows. */
+static bool encode_batch(const void *of, int64_t from, int64_t n)
+{
+    const encoding *e = of;
+    const br_sentence_transformer *self = e->self;
+    const int64_t *order = e->order + from;
+    br_scope *scope = br_scope_begin();
+    br_token_batch batch = { 0 };
+    const bool ok =
+        tokenize(e, order, n, &batch) && br__check_tokens(op, &self->limits, order, &batch);
+    if (ok && br__packs(self->settings.config, &batch))
+        br__run_packs(op, &batch, br_module_device(self->module), encode_pack,
+                      &(encoded_batch){ e, order });
+    else if (ok)
+        store_rows(e, order, n, embed(self, &batch, e->prompt_tokens));
     br_scope_end(scope);
+    return !br_failed();
+}
+
+static bool check_truncation(const br_sentence_encode_options *o)
+{
+    if (o->truncate_dim < 0)
+        br_fail(BR_ERROR_ARGUMENT, op, "the option truncate_dim is %" PRId64 ", must be at least 0",
+                o->truncate_dim);
     return !br_failed();
 }
 
@@ -308,13 +379,16 @@ br_tensor *br_sentence_transformer_encode(br_sentence_transformer *self, int64_t
 {
     const br_sentence_encode_options *o = BR_OPTIONS_OF(op, br_sentence_encode, options);
     const br_text_batches batches = { op, n, o->batch_size, o->on_batch, o->context };
-    if (!br__required(op, "self", self) || !br__check_batches(&batches, texts))
+    if (!br__required(op, "self", self) || !br__check_batches(&batches, texts) ||
+        !check_truncation(o))
         return NULL;
     if (br_is_training(self->module))
         br_eval(self->module);
     br_scope *scope = br_no_grad_begin();
-    encoding e = { .self = self, .o = o, .n = n };
-    e.rows = br__new_on_host(op, BR_SHAPE(n, self->dimension), BR_F32);
+    encoding e = { .self = self, .o = o, .n = n, .dimension = self->dimension };
+    if (o->truncate_dim > 0)
+        e.dimension = br__min(o->truncate_dim, self->dimension);
+    e.rows = br__new_on_host(op, BR_SHAPE(n, e.dimension), BR_F32);
     e.texts = e.rows ? br__copy_texts(op, "texts", n, texts) : NULL;
     e.order = e.texts ? br__sort_by_length(n, e.texts, NULL) : NULL;
     bool ok = e.order && choose_prompt(&e) && count_prompt(&e) &&

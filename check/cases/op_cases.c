@@ -20,6 +20,13 @@ static br_tensor *joined(int n)
     return n > 0 ? br_stack(n, parts, 0) : n == 0 ? br_zeros(BR_SHAPE(0), BR_F64) : NULL;
 }
 
+/* Returns where two sequences of half of the tokens of x begin. */
+static br_tensor *halves(const br_tensor *x)
+{
+    const int64_t n = x && br_ndim(x) > 0 ? br_size(x, 0) : 0;
+    return br_from_i64(BR_SHAPE(3), (int64_t[]){ 0, n / 2, n });
+}
+
 /* Each row becomes a function ... */
 #define CASE(label, expression, ...)                                          \
     static br_tensor *call_##label(br_tensor *const *x, int n, void *context) \

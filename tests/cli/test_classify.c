@@ -89,3 +89,12 @@ Test(cli_classify, refused)
     program_check("tag -m $OUT/model -l 4 --stride 4 a", 1,
                   "stride is 4, must be less than the 4 tokens of a part");
 }
+
+/* The best text comes first; JSON has the places of the texts. */
+Test(cli_classify, ranks_of_texts)
+{
+    make_model();
+    program_check("rerank -m $OUT/model a aa", 1, "the model has 3 labels, must have 1");
+    program_check("rerank -m $OUT/model", 2, "a query is missing");
+    program_check("rerank -m $OUT/model --top-k 0 a aa", 2, "--top-k is '0', must be 1 .. ");
+}

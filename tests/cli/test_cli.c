@@ -140,7 +140,7 @@ Test(cli, bad_arguments)
                   "; did you mean 'batch_size'?");
     program_check("bench kernel", 2, "; did you mean 'kernels'?");
     static const char *const computing[] = { "embed",    "generate", "fill-mask", "attention",
-                                             "classify", "tag",      "bench" };
+                                             "classify", "rerank",   "tag",       "bench" };
     for (size_t i = 0; i < sizeof computing / sizeof *computing; i++) {
         char command[64], message[128];
         snprintf(command, sizeof command, "%s --matmul-precision bf16", computing[i]);

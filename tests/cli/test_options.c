@@ -57,6 +57,8 @@ static const pair pairs[] = {
     { "embed", "file", "-m $OUT/bert -f $OUT/one", "-m $OUT/bert -f $OUT/two", false },
     { "embed", "max-length", "-m $OUT/bert 'a aa' aa", "-m $OUT/bert -l 3 'a aa' aa", false },
     { "embed", "pooling", "-m $OUT/bert a aa", "-m $OUT/bert -p max a aa", false },
+    { "embed", "prompt-name", "-m $OUT/bert -j a", "-m $OUT/bert -j --prompt-name none a", false },
+    { "embed", "truncate-dim", "-m $OUT/bert -j a", "-m $OUT/bert -j --truncate-dim 3 a", false },
     { "embed", "batch-size", "-m $OUT/bert a aa", "-m $OUT/bert -b 1 a aa", true },
     { "embed", "matmul-precision", "-m $OUT/bert a aa", "-m $OUT/bert " BAD_UNIT " a aa", false },
     { "embed", "dtype", "-m $OUT/bert -j a", "-m $OUT/bert --dtype bf16 -j a", false },

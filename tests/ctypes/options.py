@@ -83,7 +83,8 @@ MIRRORS = {
     "br_tokenizer": (["transformers.BertTokenizer"], {"strip_accents": ("strip_accents", lambda s: 0)}),
     "br_bpe": (["transformers.GPT2Tokenizer"], {}),
     "br_sentencepiece": (["transformers.T5Tokenizer"], {}),
-    "br_sentence_encode": (["sentence_transformers.SentenceTransformer.encode"], {}),
+    "br_sentence_encode": (["sentence_transformers.SentenceTransformer.encode"],
+                           {"truncate_dim": ("truncate_dim", lambda n: 0)}),
     "br_encode": (["transformers.PreTrainedTokenizerBase.__call__"],
                   {"max_length": ("max_length", lambda n: 0), "truncation": ("truncation", lambda t: 0),
                    "padding": ("padding", int), "pad_to_multiple_of": ("pad_to_multiple_of", lambda n: 0)}),
@@ -132,7 +133,7 @@ ABSENT = {
     "pad_left and truncate_left": "padding_side",
     "on_batch": "show_progress_bar",
     "br_sentence_transformer_encode() always returns whole f32 embeddings": """output_value precision convert_to_numpy
-        convert_to_tensor truncate_dim""",
+        convert_to_tensor""",
     "several processes": "pool chunk_size",
     "one token for all three, end_of_text, or the file's tokens": "unk_token eos_token pad_token",
     "an argument of the convolutions' constructors": "bias",

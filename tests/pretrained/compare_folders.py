@@ -305,7 +305,7 @@ class Comparison:
                 self.problem("saved folder of sentence-transformers: other embeddings")
 
     def embeddings(self, folder, tokenizer, texts):
-        lines = self.run("embed", "--json", "--model", folder.path, "--", *texts).splitlines()
+        lines = self.run("embed", "--dtype", "f32", "--json", "--model", folder.path, "--", *texts).splitlines()
         have = torch.tensor([json.loads(line)["embedding"] for line in lines])
         rows = sentence_embeddings if folder.sentence else mean_embeddings
         single, double = [rows(folder, tokenizer, texts, dtype) for dtype in (torch.float32, torch.float64)]

@@ -239,12 +239,41 @@ def pooling(rng, width):
     return result
 
 
+def write_heads(rng, folder, size):
+    """Writes modules that map embeddings of a size to others, and returns their paths and types."""
+    from sentence_transformers.sentence_transformer import modules as kinds
+    written = []
+    for i in range(rng.choice([0, 0, 1, 2, 3])):
+        kind = rng.choice(["Dense", "Dense", "LayerNorm", "Dropout", "Normalize"])
+        if kind == "Dense":
+            out = rng.choice([size, 3, 17])
+            activation = getattr(torch.nn, rng.choice(["Tanh", "Identity", "ReLU", "GELU", "SiLU", "Sigmoid"]))()
+            module = kinds.Dense(size, out, bias=rng.random() < 0.7, activation_function=activation,
+                                 use_residual=rng.random() < 0.3)
+            size = out
+        else:
+            module = {"LayerNorm": lambda: kinds.LayerNorm(size), "Dropout": lambda: kinds.Dropout(0.3),
+                      "Normalize": kinds.Normalize}[kind]()
+        with torch.no_grad():
+            for weight in module.parameters():
+                weight.copy_(torch.tensor([rng.gauss(0, 0.5) for _ in range(weight.numel())]).reshape(weight.shape))
+        path = f"{i + 3}_{kind}"
+        (folder.path / path).mkdir()
+        module.save(str(folder.path / path))
+        written.append((path, kind))
+    return written
+
+
 def write_sentence(rng, folder, width):
     sub = "" if folder.path == folder.model else folder.model.name
     modules = [(sub, "Transformer"), ("1_Pooling", "Pooling")] + [("2_Normalize", "Normalize")] * (rng.random() < 0.5)
+    pooled = pooling(rng, width)
+    size = width * (len(pooled["pooling_mode"]) if isinstance(pooled.get("pooling_mode"), list)
+                    else max(1, sum(v is True for k, v in pooled.items() if k.startswith("pooling_mode_"))))
+    modules += write_heads(rng, folder, size)
     files = {"modules.json": [{"idx": i, "name": str(i), "path": path, "type": "sentence_transformers.models." + name}
                               for i, (path, name) in enumerate(modules)],
-             "1_Pooling/config.json": pooling(rng, width)}
+             "1_Pooling/config.json": pooled}
     limits = {"max_seq_length": rng.randint(5, 60), "do_lower_case": True}
     chosen = {key: value for key, value in limits.items() if rng.random() < 0.4}
     if chosen or rng.random() < 0.3:

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import torch
+from sentence_transformers import CrossEncoder
 from safetensors.torch import load_file, save_file
 from transformers import (AutoModelForSequenceClassification, AutoModelForTokenClassification, BertTokenizer,
                           TextClassificationPipeline, TokenClassificationPipeline)
@@ -26,6 +27,7 @@ TEXTS = ["Ada Lovelace met John in London", "john-john, lovelaces", "", "in in X
 TEXTS += [" ".join(random.Random(i).choices(["ada", "love", "lovelace", "Xavier", "in", "london", "loves", "john-lace"], k=4))
           for i in range(10)]
 PAIRS = [("ada", "met john"), ("in london", ","), ("lovelaces", "lovelaces , in -")]
+QUERY = "met lovelace in london"
 LONG = "ada lovelace met john in london , in london john met ada - ada lovelace"
 
 
@@ -41,6 +43,21 @@ def make(folder, problem_type):
     words = WORDS + [f"[unused{i}]" for i in range(config["vocab_size"] - len(WORDS))]
     (folder / "vocab.txt").write_text("".join(word + "\n" for word in words))
     return words
+
+
+def rank(folder, changes, limit):
+    """Returns the scores of the texts by a cross-encoder with the first label only."""
+    make(folder, None)
+    tensors = load_file(folder / "model.safetensors")
+    for name in ("classifier.weight", "classifier.bias"):
+        tensors[name] = tensors[name][:1].contiguous()
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"id2label": {0: "LABEL_0"}, "label2id": {"LABEL_0": 0}, **changes}
+    (folder / "config.json").write_text(json.dumps(config))
+    BertTokenizer.from_pretrained(folder, model_max_length=limit).save_pretrained(folder)
+    model = CrossEncoder(str(folder), device="cpu", local_files_only=True)
+    return [float(x) for x in model.predict([(QUERY, text) for text in TEXTS])]
 
 
 def scores(results):
@@ -73,6 +90,12 @@ def main():
         tokenizer.model_max_length = 8
         recorded["parts"] = entities(pipe(LONG))
         recorded["all"] = entities(pipe(TEXTS[0], ignore_labels=[]))
+        identity = "torch.nn.modules.linear.Identity"
+        recorded["ranks"] = {
+            "plain": rank(folder, {}, 14), "short": rank(folder, {}, 9),
+            "new": rank(folder, {"sentence_transformers": {"activation_fn": identity}}, 14),
+            "old": rank(folder, {"sbert_ce_default_activation_function": identity}, 14)}
+        recorded["query"] = QUERY
     print(json.dumps(recorded))
 
 

@@ -11,7 +11,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Dropout, LayerNorm, Normalize
 
 TEXTS = ["aa a aaa A aa", "aaaa"]
 MODEL = Path(__file__).parents[1] / "models/hf_bert/pretraining"
@@ -19,7 +21,15 @@ FLAGS = ["cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weig
 PROMPT = {"prompts": {"q": "a aaa: "}, "default_prompt_name": "q"}
 
 
-def make_folder(folder, pooling, *, normalize=False, bert=None, prompt=None, sub="", tokenizer=None):
+def fill(module):
+    """Sets the weights to cos(0), cos(1), ... times 0.3, as the test does."""
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight.copy_(0.3 * torch.arange(weight.numel(), dtype=torch.float64).cos().reshape(weight.shape))
+    return module
+
+
+def make_folder(folder, pooling, *, normalize=False, heads=(), bert=None, prompt=None, sub="", tokenizer=None):
     inner = folder / sub
     inner.mkdir(exist_ok=True)
     for file in MODEL.iterdir():
@@ -28,6 +38,10 @@ def make_folder(folder, pooling, *, normalize=False, bert=None, prompt=None, sub
     (inner / "vocab.txt").write_text("".join(word + "\n" for word in words))
     (inner / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer", **(tokenizer or {})}))
     types = [(sub, "Transformer"), ("1_Pooling", "Pooling")] + [("2_Normalize", "Normalize")] * normalize
+    for i, module in enumerate(heads, 3):
+        types.append((f"{i}_Head", type(module).__name__))
+        (folder / types[-1][0]).mkdir()
+        module.save(str(folder / types[-1][0]))
     (folder / "modules.json").write_text(json.dumps(
         [{"idx": i, "name": str(i), "path": path, "type": "sentence_transformers.models." + name}
          for i, (path, name) in enumerate(types)]))
@@ -59,3 +73,11 @@ record("model_max_length", {"pooling_mode": "mean"}, tokenizer={"model_max_lengt
 record("truncation_side", {"pooling_mode": "mean"}, tokenizer={"model_max_length": 4, "truncation_side": "left"})
 record("cased", {"pooling_mode": "mean"}, tokenizer={"do_lower_case": False})
 record("lower-cased", {"pooling_mode": "mean"}, bert={"do_lower_case": True}, tokenizer={"do_lower_case": False})
+for name, heads in {
+    "dense": [Dense(16, 5)],
+    "dense, no bias, GELU": [Dense(16, 16, bias=False, activation_function=torch.nn.GELU())],
+    "residual": [Dense(16, 16, activation_function=torch.nn.Identity(), use_residual=True)],
+    "projected residual, normalized": [Dense(16, 4, use_residual=True), Normalize()],
+    "layer norm, dropout, dense": [LayerNorm(16), Dropout(0.5), Dense(16, 3, activation_function=torch.nn.Sigmoid())],
+}.items():
+    record("heads: " + name, {"pooling_mode": "mean"}, heads=[fill(module) for module in heads])

@@ -214,6 +214,102 @@ Test(pipeline, progress_and_no_texts)
     br_pipeline_free(p);
 }
 
+/* ---- Cross-encoders -------------------------------------------------------------------------- */
+
+/* Leaves the first label of the folder's model. */
+static br_pipeline *load_ranker(const char *changes)
+{
+    make_folder("{\"id2label\": {\"0\": \"LABEL_0\"}}");
+    json_t *config = json_load_file(files_path("config.json"), 0, NULL);
+    json_t *others = json_loads(changes, 0, NULL);
+    cr_assert(config && others && json_object_update(config, others) == 0);
+    cr_assert_eq(json_dump_file(config, files_path("config.json"), 0), 0);
+    json_decref(config);
+    json_decref(others);
+    br_scope *scope = br_scope_begin();
+    br_safetensors *file = open_recorded(files_path("model.safetensors"));
+    br_named_list *all = br_safetensors_all(file);
+    br_named_tensor items[100];
+    br_named_list one = { all->count, items };
+    for (int64_t i = 0; i < all->count; i++) {
+        items[i] = all->items[i];
+        if (strncmp(items[i].name, "classifier.", 11) == 0)
+            items[i].tensor = br_clone(br_narrow(items[i].tensor, 0, 0, 1));
+    }
+    cr_assert(br_safetensors_save(files_path("one.safetensors"), &one, 0, NULL));
+    br_named_list_free(all);
+    br_safetensors_close(file);
+    br_scope_end(scope);
+    cr_assert_eq(rename(files_path("one.safetensors"), files_path("model.safetensors")), 0);
+    br_pipeline *p = br_pipeline_load(files_path("."), BR_TASK_SEQUENCE_CLASSIFICATION, NULL, NULL);
+    cr_assert(p, "%s", br_error_message());
+    return p;
+}
+
+static void check_ranks(const char *changes, const char *name, const br_rerank_options *o)
+{
+    br_pipeline *p = load_ranker(changes);
+    br_scope *scope = br_scope_begin();
+    br_text texts[MAX_TEXTS], query = text_of(get("query"));
+    const int64_t n = read_texts(texts);
+    br_tensor *scores = br_pipeline_rerank(p, &query, n, texts, o);
+    cr_assert(scores && br_ndim(scores) == 1 && br_size(scores, 0) == n, "%s", br_error_message());
+    for (int64_t i = 0; i < n; i++) {
+        const json_t *row = json_array_get(json_object_get(get("ranks"), name), (size_t)i);
+        check_close(br_at(scores, BR_DIMS(i)), json_real_value(row), TOLERANCE);
+    }
+    br_scope_end(scope);
+    br_pipeline_free(p);
+}
+
+#define IDENTITY "\"torch.nn.modules.linear.Identity\""
+
+static void write_side(const char *name, const char *text)
+{
+    files_write(files_path(name), text, strlen(text));
+}
+
+Test(pipeline, ranks_equal_sentence_transformers)
+{
+    static const char newer[] = "{\"sentence_transformers\": {\"activation_fn\": " IDENTITY "}}";
+    static const char older[] = "{\"sbert_ce_default_activation_function\": " IDENTITY "}";
+    check_ranks("{}", "plain", NULL);
+    check_ranks(newer, "new", NULL);
+    check_ranks(older, "old", NULL);
+    check_ranks("{}", "old", BR_OPTIONS(br_rerank, .scores = BR_SCORES_LOGITS));
+    check_ranks(newer, "plain", BR_OPTIONS(br_rerank, .scores = BR_SCORES_SIGMOID));
+    check_ranks("{}", "short", BR_OPTIONS(br_rerank, .max_length = 9, .batch_size = 2));
+    write_side("tokenizer_config.json", "{\"model_max_length\": 9}");
+    check_ranks("{}", "short", NULL);
+    write_side("sentence_bert_config.json", "{\"max_seq_length\": 14}");
+    check_ranks("{}", "plain", NULL);
+    write_side("config_sentence_transformers.json",
+               "{\"activation_fn\": \"torch.nn.modules.activation.Sigmoid\"}");
+    check_ranks(newer, "plain", NULL);
+}
+
+Test(pipeline, ranks_that_are_refused)
+{
+    const br_text text = { "ada", -1 };
+    br_pipeline *p = load_ranker("{\"sentence_transformers\": {\"activation_fn\": \"own.Fn\"}}");
+    check_fails(br_pipeline_rerank(p, &text, 1, &text, NULL),
+                "config.json: sentence_transformers.activation_fn is \"own.Fn\", must be");
+    check_fails(br_pipeline_rerank(p, NULL, 1, &text, NULL), "query");
+    check_fails(
+        br_pipeline_rerank(p, &text, 1, &text, BR_OPTIONS(br_rerank, .scores = BR_SCORES_SOFTMAX)),
+        "the option scores is BR_SCORES_SOFTMAX");
+    br_scope *scope = br_scope_begin();
+    br_tensor *none =
+        br_pipeline_rerank(p, &text, 0, NULL, BR_OPTIONS(br_rerank, .scores = BR_SCORES_LOGITS));
+    cr_assert(none && br_numel(none) == 0, "%s", br_error_message());
+    br_scope_end(scope);
+    br_pipeline_free(p);
+    p = load(BR_TASK_SEQUENCE_CLASSIFICATION, NULL);
+    check_fails(br_pipeline_rerank(p, &text, 1, &text, NULL),
+                "the model has 3 labels, must have 1");
+    br_pipeline_free(p);
+}
+
 /* ---- Tags ------------------------------------------------------------------------------------ */
 
 static void check_entities(const char *what, br_entities *found, const json_t *expected)

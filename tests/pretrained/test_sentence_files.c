@@ -2,6 +2,7 @@
  * record_sentence.py wrote the expected numbers. */
 #include "tests/pretrained/sentence_model.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 TestSuite(sentence_files, .init = files_begin, .fini = files_end);
@@ -119,6 +120,103 @@ Test(sentence_files, normalize_module)
     br_sentence_transformer_free(model);
     write_file("0_Transformer/sentence_bert_config.json", "{\"max_seq_length\": 1}");
     check_refused(NULL, "/0_Transformer/sentence_bert_config.json: max_seq_length is 1, must be");
+}
+
+/* ---- Modules after the pooling --------------------------------------------------------------- */
+
+#define NAMED(number, type) MODULE(number "_Head", type)
+#define HEADS(list)         "[" TRANSFORMER "," POOLING "," list "]"
+
+/* Writes the weights cos(0), cos(1), ... times 0.3, as record_sentence.py does. */
+static void write_head(const char *number, const char *config, int n, const char *const *names,
+                       const int64_t (*sizes)[2])
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s_Head", number);
+    if (mkdir(files_path(path), 0777) == 0)
+        errno = 0;
+    snprintf(path, sizeof path, "%s_Head/config.json", number);
+    write_file(path, config);
+    br_named_tensor items[3];
+    br_scope *scope = br_scope_begin();
+    for (int i = 0; i < n; i++) {
+        const int64_t rows = sizes[i][0], columns = sizes[i][1];
+        br_tensor *w = br_cos(br_arange(0, (double)(rows * (columns ? columns : 1)), 1, BR_F64));
+        w = br_to(br_mul_scalar(w, 0.3), BR_F32);
+        items[i] = (br_named_tensor){ .name = (char *)(uintptr_t)names[i] };
+        items[i].tensor = columns ? br_reshape(w, BR_SHAPE(rows, columns)) : w;
+    }
+    br_named_list list = { n, items };
+    snprintf(path, sizeof path, "%s_Head/model.safetensors", number);
+    cr_assert(n == 0 || br_safetensors_save(files_path(path), &list, 0, NULL));
+    br_scope_end(scope);
+}
+
+static const char *const dense_names[] = { "linear.weight", "linear.bias", "residual.weight" };
+static const char *const norm_names[] = { "norm.weight", "norm.bias" };
+
+#define DENSE(in, out, more) "{\"in_features\": " #in ", \"out_features\": " #out more "}"
+#define ACTIVATION(name)     ", \"activation_function\": \"torch.nn.modules." name "\""
+
+Test(sentence_files, dense_modules)
+{
+    static const double plain[2][3] = { { -0.1407955, 0.6705126, -0.7293166 },
+                                        { -0.0550354, 0.5782217, -0.6187644 } };
+    static const double gelu[2][3] = { { -0.1454816, 0.4820032, -0.1694350 },
+                                       { -0.1282804, 0.3437345, -0.1644139 } };
+    static const double residual[2][3] = { { 1.5661422, 0.6336097, -0.5035815 },
+                                           { 1.6639764, 0.7058300, -0.1677464 } };
+    static const double projected[2][3] = { { -0.2295976, 0.5202985, -0.6037147 },
+                                            { -0.2110213, 0.5535896, -0.6261393 } };
+    make_sentence_model(HEADS(NAMED("3", "Dense")), "{\"pooling_mode\": \"mean\"}");
+    write_head("3", DENSE(16, 5, ""), 2, dense_names, (int64_t[][2]){ { 5, 16 }, { 5, 0 } });
+    check_embeddings(NULL, 0, 5, plain);
+    write_head("3", DENSE(16, 16, ", \"bias\": false" ACTIVATION("activation.GELU")), 1,
+               dense_names, (int64_t[][2]){ { 16, 16 } });
+    check_embeddings(NULL, 0, 16, gelu);
+    write_head("3", DENSE(16, 16, ", \"use_residual\": true" ACTIVATION("linear.Identity")), 2,
+               dense_names, (int64_t[][2]){ { 16, 16 }, { 16, 0 } });
+    check_embeddings(NULL, 0, 16, residual);
+    write_file("modules.json", HEADS(NAMED("3", "Dense") "," NAMED("4", "Normalize")));
+    write_head("3", DENSE(16, 4, ", \"use_residual\": true"), 3, dense_names,
+               (int64_t[][2]){ { 4, 16 }, { 4, 0 }, { 4, 16 } });
+    check_embeddings(NULL, 0, 4, projected);
+}
+
+Test(sentence_files, layer_norm_and_dropout_modules)
+{
+    static const double expected[2][3] = { { 0.7283563, 0.3648188, 0.6367705 },
+                                           { 0.7302217, 0.3642058, 0.6357569 } };
+    make_sentence_model(
+        HEADS(NAMED("3", "LayerNorm") "," NAMED("4", "Dropout") "," NAMED("5", "Dense")),
+        "{\"pooling_mode\": \"mean\"}");
+    write_head("3", "{\"dimension\": 16}", 2, norm_names, (int64_t[][2]){ { 16, 0 }, { 16, 0 } });
+    write_head("4", "{\"dropout\": 0.5}", 0, NULL, NULL);
+    write_head("5", DENSE(16, 3, ACTIVATION("activation.Sigmoid")), 2, dense_names,
+               (int64_t[][2]){ { 3, 16 }, { 3, 0 } });
+    check_embeddings(NULL, 0, 3, expected);
+}
+
+Test(sentence_files, bad_modules)
+{
+    make_sentence_model(HEADS(NAMED("3", "Dense")), "{\"pooling_mode\": \"mean\"}");
+    static const int64_t sizes[][2] = { { 5, 16 }, { 5, 0 } };
+    write_head("3", DENSE(8, 5, ""), 2, dense_names, sizes);
+    check_refused(NULL,
+                  "3_Head/config.json: in_features is 8, but the embeddings before this module "
+                  "have 16 elements");
+    write_file("3_Head/config.json", "{\"in_features\": 16}");
+    check_refused(NULL, "3_Head/config.json: out_features is missing, must be an integer");
+    write_file("3_Head/config.json", DENSE(16, 0, ""));
+    check_refused(NULL, "out_features is 0, must be an integer in 1 .. 2147483647");
+    write_file("3_Head/config.json", DENSE(16, 6, ""));
+    check_refused(NULL, "its model.safetensors has linear.weight [5, 16], must be [6, 16]");
+    write_file("3_Head/config.json", DENSE(16, 5, ACTIVATION("activation.PReLU")));
+    check_refused(NULL, "activation_function is \"torch.nn.modules.activation.PReLU\", must be");
+    write_file("3_Head/config.json", DENSE(16, 5, ", \"module_input_name\": \"token_embeddings\""));
+    check_refused(NULL, "module_input_name is \"token_embeddings\", must be");
+    write_file("3_Head/config.json", DENSE(16, 5, ", \"use_residual\": true"));
+    check_refused(NULL, "residual.weight");
 }
 
 /* Without modules.json, the other files are not read, and the mean is normalized. */
@@ -310,9 +408,9 @@ Test(sentence_files, bad_files)
         { "modules.json", "[1]", "modules.json: module 0 must have a type and a path" },
         { "modules.json", "[{\"type\": \"a\", \"type\": \"b\"}]",
           "modules.json: line 1, column 21: duplicate object key near '\"type\"'" },
-        { "modules.json", "[" TRANSFORMER "," POOLING "," MODULE("2_Dense", "Dense") "]",
-          "/modules.json: module 2 is sentence_transformers.models.Dense, but only Transformer, "
-          "Pooling and Normalize of sentence_transformers are supported" },
+        { "modules.json", "[" TRANSFORMER "," POOLING "," MODULE("2_CNN", "CNN") "]",
+          "/modules.json: module 2 is sentence_transformers.models.CNN, but only Transformer, "
+          "Pooling, Normalize, Dense, LayerNorm and Dropout of sentence_transformers are" },
         { "modules.json", "[{\"path\": \"\", \"type\": \"own.Transformer\"}]",
           "modules.json: module 0 is own.Transformer, but" },
         { "modules.json", "[" POOLING "," TRANSFORMER "]",

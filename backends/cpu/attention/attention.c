@@ -8,7 +8,10 @@
  * chunks, and in step t chunk c of the keys is paired with chunk (c + t) mod chunks of the queries.
  * The pairs of one step write to disjoint parts of the gradients, and additions happen in the order
  * of the steps. The result is therefore the same whether threads share the pairs of a step or one
- * thread computes the whole head. */
+ * thread computes the whole head.
+ *
+ * With ranges, a unit is a block of queries of one range, or, for gradients, a range of one head.
+ */
 #include "backends/cpu/attention/attention.h"
 
 #include "backends/cpu/kernels.h"
@@ -30,6 +33,11 @@ enum {
 static const double SERIAL_WORK = 1 << 17; /* below this, one thread is faster than two */
 static const double CLAIM_WORK = 1 << 18;  /* minimum work that a thread takes at a time */
 
+/* A head or a range with n chunks of queries and n chunks of keys, and their sizes. */
+typedef struct chunking {
+    int64_t n, queries, keys;
+} chunking;
+
 typedef struct job {
     const br_attention *a;
     const br_attention_kernels *kernels;
@@ -39,12 +47,13 @@ typedef struct job {
     char *scratch; /* scratch_bytes for each team */
     atomic_int_fast64_t next;
 
-    int64_t block, blocks;    /* forward: queries per block, and blocks per head */
+    int64_t block, blocks;    /* forward: queries per block, and blocks per head (with ranges:
+                                 numbers for blocks) */
     int64_t parallel, serial; /* gradients: number of groups of heads; heads per group, which add to
                                  the same gradients */
-    int64_t chunks, queries, keys; /* gradients: chunks per head, and their sizes */
-    int64_t head, step;            /* gradients: first head, and number of the current step */
-    int64_t kernel_bytes;          /* of the scratch memory; gradients of a storage dtype follow */
+    chunking chunks;          /* gradients: of a head */
+    int64_t head, step;       /* gradients: first head, and number of the current step */
+    int64_t kernel_bytes;     /* of the scratch memory; gradients of a storage dtype follow */
 } job;
 
 static int64_t ratio(int64_t a, int64_t b)
@@ -133,6 +142,26 @@ static br_attention_work head_at(const br_attention *a, int64_t i)
     return w;
 }
 
+/* Moves the arguments of a head to range r. */
+static void choose_range(const br_attention *a, int64_t r, br_attention_work *w)
+{
+    const int64_t size = (int64_t)br__dtype_size(a->dtype);
+    const int64_t wide = (int64_t)br__dtype_size(br__computed(a->dtype));
+    const int64_t grad = (int64_t)br__dtype_size(a->grad_dtype);
+    const int64_t query = a->query_starts[r], key = a->key_starts[r];
+    w->queries = a->query_starts[r + 1] - query;
+    w->keys = a->key_starts[r + 1] - key;
+    move(&w->query, query * w->query.row, size);
+    move(&w->out, query * w->out.row, size);
+    move(&w->sums, query * w->sums.row, wide);
+    move(&w->dout, query * w->dout.row, size);
+    move(&w->dquery, query * w->dquery.row, grad);
+    move(&w->key, key * w->key.row, size);
+    move(&w->value, key * w->value.row, size);
+    move(&w->dkey, key * w->dkey.row, grad);
+    move(&w->dvalue, key * w->dvalue.row, grad);
+}
+
 /* ---- Sharing units among threads ------------------------------------------------------------- */
 
 /* Takes and runs units until none are left. */
@@ -152,9 +181,14 @@ static void run_units(job *j)
 }
 
 /* Returns the number of multiplications in a head's forward pass. */
-static double work(const br_attention_work *w)
+static double work(const br_attention *a)
 {
-    return (double)w->queries * (double)w->keys * (double)(w->width + w->value_width);
+    const br_attention_work *w = &a->head;
+    double pairs = a->ranges ? 0 : (double)w->queries * (double)w->keys;
+    for (int64_t r = 0; r < a->ranges; r++)
+        pairs += (double)(a->query_starts[r + 1] - a->query_starts[r]) *
+                 (double)(a->key_starts[r + 1] - a->key_starts[r]);
+    return pairs * (double)(w->width + w->value_width);
 }
 
 /* Sets the number of teams, and the number of units that a thread takes at a time, from the total
@@ -199,6 +233,39 @@ static bool with_scratch(job *j, bool gradients, void (*run)(job *j))
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
+/* Returns the number of the first block of range r. Ranges begin anywhere in a block, so one number
+ * more than there are whole blocks before it is kept free for each of the ranges before it. */
+static int64_t first_block(const job *j, int64_t r)
+{
+    return j->a->query_starts[r] / j->block + r;
+}
+
+/* Returns the range of a block. */
+static int64_t range_of(const job *j, int64_t block)
+{
+    int64_t low = 0, high = j->a->ranges;
+    while (high - low > 1) {
+        const int64_t middle = (low + high) / 2;
+        if (first_block(j, middle) <= block)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Computes one block of the queries of a range of a head. Some numbers have no block. */
+static void attend_in_range(const job *j, int64_t i, void *scratch)
+{
+    br_attention_work w = head_at(j->a, i / j->blocks);
+    const int64_t block = i % j->blocks, r = range_of(j, block);
+    const int64_t first = (block - first_block(j, r)) * j->block;
+    choose_range(j->a, r, &w);
+    w.scratch = scratch;
+    if (first < w.queries)
+        j->kernels->forward(&w, first, br__min(first + j->block, w.queries));
+}
+
 /* Computes one block of a head's queries. With a causal mask the last blocks, which attend to the
  * most keys, come first. */
 static void attend(const job *j, int64_t i, void *scratch)
@@ -222,23 +289,41 @@ bool br__attention(const br_attention *given)
     if (heads * ratio(a->head.queries, j.block) < UNITS_PER_THREAD * br_get_num_threads())
         j.block = BR_ATTENTION_BLOCK;
     j.blocks = ratio(a->head.queries, j.block);
+    if (a->ranges) {
+        j.unit = attend_in_range;
+        j.blocks = first_block(&j, a->ranges);
+    }
     j.units = heads * j.blocks;
     if (j.units == 0)
         return true;
-    set_teams(&j, (double)heads * work(&a->head), work(&a->head) / (double)j.blocks);
+    set_teams(&j, (double)heads * work(a), work(a) / (double)j.blocks);
     return with_scratch(&j, false, run_units);
 }
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
+/* Returns the chunk size that divides `length` into nearly equal chunks of whole blocks. */
+static int64_t chunk_size(int64_t length, int64_t chunks)
+{
+    return ratio(ratio(length, chunks), BR_ATTENTION_BLOCK) * BR_ATTENTION_BLOCK;
+}
+
+static chunking chunks_of(const br_attention_work *w)
+{
+    const int64_t n = ratio(br__max(w->queries, w->keys), CHUNK);
+    return n == 0 ? (chunking){ 0 }
+                  : (chunking){ n, chunk_size(w->queries, n), chunk_size(w->keys, n) };
+}
+
 /* Adds the contributions of chunk `keys` of the keys and its partner chunk of the queries in step t
  * to the gradients. */
-static void differentiate(const job *j, const br_attention_work *w, int64_t t, int64_t keys)
+static void differentiate(const job *j, const chunking *c, const br_attention_work *w, int64_t t,
+                          int64_t keys)
 {
-    int64_t queries = (keys + t) % j->chunks * j->queries;
-    keys *= j->keys;
-    j->kernels->backward(w, queries, br__min(queries + j->queries, w->queries), keys,
-                         br__min(keys + j->keys, w->keys));
+    int64_t queries = (keys + t) % c->n * c->queries;
+    keys *= c->keys;
+    j->kernels->backward(w, queries, br__min(queries + c->queries, w->queries), keys,
+                         br__min(keys + c->keys, w->keys));
 }
 
 /* Replaces a gradient [rows, columns] of a storage dtype by zeros in f32; returns the memory behind
@@ -263,9 +348,10 @@ static void narrow_gradient(const br_attention_work *w, const br_strided *to,
 
 static void differentiate_head(const job *j, const br_attention_work *w)
 {
-    for (int64_t t = 0; t < j->chunks; t++)
-        for (int64_t c = 0; c < j->chunks; c++)
-            differentiate(j, w, t, c);
+    const chunking chunks = chunks_of(w);
+    for (int64_t t = 0; t < chunks.n; t++)
+        for (int64_t c = 0; c < chunks.n; c++)
+            differentiate(j, &chunks, w, t, c);
 }
 
 /* The same for gradients of a storage dtype, which are computed in f32 in `memory`. */
@@ -281,11 +367,15 @@ static void differentiate_stored_head(const job *j, const br_attention_work *to,
     narrow_gradient(&w, &to->dvalue, &w.dvalue, w.keys, w.value_width);
 }
 
-/* Computes the gradients of group i of heads, which add to the same gradients. */
+/* Computes the gradients of group i of heads, which add to the same gradients. With ranges, there
+ * is a unit for each range of the group. */
 static void differentiate_heads(const job *j, int64_t i, void *scratch)
 {
+    const int64_t ranges = br__max(j->a->ranges, 1);
     for (int64_t s = 0; s < j->serial; s++) {
-        br_attention_work w = head_at(j->a, s * j->parallel + i);
+        br_attention_work w = head_at(j->a, s * j->parallel + i / ranges);
+        if (j->a->ranges)
+            choose_range(j->a, i % ranges, &w);
         w.scratch = scratch;
         if (br__is_stored(j->a->grad_dtype))
             differentiate_stored_head(j, &w, (float *)(void *)((char *)scratch + j->kernel_bytes));
@@ -297,9 +387,9 @@ static void differentiate_heads(const job *j, int64_t i, void *scratch)
 /* Computes pair i of chunks in the current step. */
 static void differentiate_chunk(const job *j, int64_t i, void *scratch)
 {
-    br_attention_work w = head_at(j->a, j->head + i / j->chunks);
+    br_attention_work w = head_at(j->a, j->head + i / j->chunks.n);
     w.scratch = scratch;
-    differentiate(j, &w, j->step, i % j->chunks);
+    differentiate(j, &j->chunks, &w, j->step, i % j->chunks.n);
 }
 
 /* Returns whether a requested gradient is summed over batch dimension d. */
@@ -335,15 +425,9 @@ static void run_steps(job *j)
 {
     for (int64_t s = 0; s < j->serial; s++) {
         j->head = s * j->parallel;
-        for (j->step = 0; j->step < j->chunks; j->step++)
+        for (j->step = 0; j->step < j->chunks.n; j->step++)
             run_units(j);
     }
-}
-
-/* Returns the chunk size that divides `length` into nearly equal chunks of whole blocks. */
-static int64_t chunk_size(int64_t length, int64_t chunks)
-{
-    return ratio(ratio(length, chunks), BR_ATTENTION_BLOCK) * BR_ATTENTION_BLOCK;
 }
 
 /* Gradients can be overwritten if one kernel call covers a whole head and reaches every row of its
@@ -357,21 +441,23 @@ bool br__attention_grad_writes(const br_attention *a)
         if (is_shared(a, d))
             return false;
     }
-    return heads > 0 && w->queries > 0 && w->queries <= BR_ATTENTION_BLOCK && w->keys > 0 &&
-           w->keys <= BR_ATTENTION_BLOCK && !(w->causal && w->keys > w->queries) && !w->dmask.at;
+    return heads > 0 && !a->ranges && w->queries > 0 && w->queries <= BR_ATTENTION_BLOCK &&
+           w->keys > 0 && w->keys <= BR_ATTENTION_BLOCK && !(w->causal && w->keys > w->queries) &&
+           !w->dmask.at;
 }
 
-/* Returns whether threads take whole heads, of which `parallel` have gradients of their own. */
-static bool is_by_heads(int64_t parallel)
+/* Returns whether threads take whole heads, of which `parallel` have gradients of their own, or
+ * ranges of heads. */
+static bool is_by_heads(const br_attention *a, int64_t parallel)
 {
-    return parallel >= UNITS_PER_THREAD * br_get_num_threads();
+    return a->ranges || parallel >= UNITS_PER_THREAD * br_get_num_threads();
 }
 
 bool br__attention_grad_narrows(const br_attention *a)
 {
     int64_t parallel;
     sorted(a, &parallel);
-    return is_by_heads(parallel) && parallel == product(a->batch_ndim, a->batch_sizes) &&
+    return is_by_heads(a, parallel) && parallel == product(a->batch_ndim, a->batch_sizes) &&
            !a->head.dmask.at;
 }
 
@@ -387,14 +473,12 @@ bool br__attention_grad(const br_attention *given)
     read_stored(&a);
     j.a = &a;
     j.serial = heads / j.parallel;
-    j.chunks = ratio(br__max(w->queries, w->keys), CHUNK);
-    j.queries = chunk_size(w->queries, j.chunks);
-    j.keys = chunk_size(w->keys, j.chunks);
-    const bool by_heads = is_by_heads(j.parallel);
+    j.chunks = chunks_of(w);
+    const bool by_heads = is_by_heads(given, j.parallel);
     j.unit = by_heads ? differentiate_heads : differentiate_chunk;
-    j.units = by_heads ? j.parallel : j.parallel * j.chunks;
+    j.units = j.parallel * (by_heads ? br__max(given->ranges, 1) : j.chunks.n);
     /* 5 products instead of 2: S, dP, dV, dK and dQ. */
-    const double total = (double)heads * work(w) * 2.5;
+    const double total = (double)heads * work(given) * 2.5;
     set_teams(&j, total, total / (double)j.units);
     return with_scratch(&j, true, by_heads ? run_units : run_steps);
 }

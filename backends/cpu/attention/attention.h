@@ -20,13 +20,16 @@ typedef struct br_attention_batch {
     int64_t bit; /* added to first_bit */
 } br_attention_batch;
 
-/* Attention over all combinations of batch indices. */
+/* Attention over all combinations of batch indices, and over all ranges. */
 typedef struct br_attention {
     const char *op;         /* prefix of errors */
     br_dtype dtype;         /* of the operands; sums have the dtype in which it is computed */
     br_dtype grad_dtype;    /* of the gradients: `dtype`, or the one in which it is computed */
-    br_attention_work head; /* head 0 */
-    int batch_ndim;         /* the first dimension varies fastest */
+    br_attention_work head; /* head 0. With ranges, its numbers of queries and keys are those of the
+                               longest ranges */
+    int64_t ranges;         /* as in br_attention_tensors */
+    const int64_t *query_starts, *key_starts;
+    int batch_ndim; /* the first dimension varies fastest */
     int64_t batch_sizes[BR_ATTENTION_BATCH_DIMS];
     br_attention_batch batch[BR_ATTENTION_BATCH_DIMS];
 } br_attention;

@@ -330,8 +330,8 @@ static void attention_kernel(const br_attention_work *w, int64_t first, int64_t 
         r.top[i] = -(real)INFINITY;
         r.sum[i] = 0;
     }
-    if (keys == 0)
-        memset(s.out, 0, (size_t)(n * w->value_width) * sizeof(real));
+    for (int64_t i = 0; keys == 0 && i < n; i++)
+        memset(s.out + i * s.out_row, 0, (size_t)w->value_width * sizeof(real));
     const br_strided queries = read_rows(w, &w->query, first, n, w->width, s.rows);
     pack_panels(s.queries, w->width, n, queries.at, queries.column, queries.row, (real)w->scale);
     for (int64_t key = 0; key < keys; key += KEYS) {

@@ -1,6 +1,7 @@
 /* backends/cpu/attention/heads.c - attention of tensors: describes their heads on plain memory. */
 #include "backends/cpu/attention/attention.h"
 #include "backends/cpu/attention/attention_internal.h"
+#include "tensor/min_max.h"
 
 /* Returns a tensor's matrices, its last two dimensions. Dimensions of size 1 broadcast. */
 static br_strided matrices(const br_tensor *t)
@@ -67,6 +68,26 @@ static void set_batch(br_attention *a, const br_attention_tensors *t)
     }
 }
 
+static int64_t longest_range(int64_t n, const int64_t *starts)
+{
+    int64_t longest = 0;
+    for (int64_t r = 0; r < n; r++)
+        longest = br__max(longest, starts[r + 1] - starts[r]);
+    return longest;
+}
+
+/* Sets the ranges. A single range is attention without ranges, whose blocks threads share. */
+static void set_ranges(br_attention *a, const br_attention_tensors *t)
+{
+    if (t->ranges <= 1)
+        return;
+    a->ranges = t->ranges;
+    a->query_starts = t->query_starts;
+    a->key_starts = t->key_starts;
+    a->head.queries = longest_range(t->ranges, t->query_starts);
+    a->head.keys = longest_range(t->ranges, t->key_starts);
+}
+
 static br_attention attention_of(const char *op, const br_attention_tensors *t)
 {
     const br_tensor *query = t->query, *value = t->value, *mask = t->mask;
@@ -91,6 +112,7 @@ static br_attention attention_of(const char *op, const br_attention_tensors *t)
                                   .dvalue = matrices(t->dvalue),
                                   .dmask = matrices(t->dmask) };
     set_batch(&a, t);
+    set_ranges(&a, t);
     return a;
 }
 

@@ -207,7 +207,8 @@ static void multiply_by_dots(const job *j, const piece *p)
                             .c = p->c,
                             .c_row = p->c_row,
                             .bias = p->bias,
-                            .accumulate = g->accumulate };
+                            .accumulate = g->accumulate,
+                            .is_part = g->m > 1 };
     j->kernels->gemm_dots(&block);
 }
 
@@ -274,8 +275,7 @@ static void multiply_piece(const job *j, const piece *p)
 }
 
 /* Returns the unit in which rows are divided into pieces: the height of a tile, or of a block of
- * dot products. A block of dot products with a single row adds in a different order, so it may
- * occur only at the end of C. */
+ * dot products, whose last block may have a single row, which is slower. */
 static int64_t row_unit(const job *j)
 {
     return j->multiply == multiply_by_dots ? j->kernels->dot_rows : j->kernels->gemm_rows;
@@ -444,8 +444,8 @@ static void split_teams(job *j)
         j->teams = br__max(j->teams, br__min(br__min(pieces, worth), TEAMS_PER_THREAD * j->teams));
 }
 
-/* Chooses the parts of C whose sums are in f32. A single row of dot products adds in a different
- * order, so parts of dot products consist of whole blocks of rows. */
+/* Chooses the parts of C whose sums are in f32. Parts of dot products consist of whole blocks of
+ * rows. */
 static void cut_sums(job *j)
 {
     const br_gemm *g = j->g;

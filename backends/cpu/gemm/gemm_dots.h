@@ -3,8 +3,8 @@
  * gemm_stored.c.
  *
  * Blocks of DOT_ROWS x DOT_COLUMNS accumulators, one vector each, stay in registers during the loop
- * over k. An element of C is the same sum in the same order in any block with several rows; a block
- * of a single row adds in another order. */
+ * over k. An element of C is the same sum in the same order in any product with several rows; a
+ * product with a single row adds in another order. */
 #ifndef BR_KERNELS_GEMM_DOTS_H
 #define BR_KERNELS_GEMM_DOTS_H
 
@@ -88,12 +88,13 @@ ALWAYS_INLINE void add_products(int rows, int columns, const dot_block *at, int6
 
 /* Computes the dot product of row i and column j, over products k .. k + count - 1, as sum i *
  * columns + j. `count` is at most DOT_RUN. Unused lanes after the last sum are overwritten, too.
- * `rows` and `columns` are constants after inlining. With a single row, each dot product uses two
- * accumulators, since one chain of dependent additions would take longer than reading memory. */
-ALWAYS_INLINE void add_dots(int rows, int columns, const dot_block *at, int64_t k, int64_t count,
-                            dot_sums *to)
+ * `rows`, `columns` and `two_chains` are constants after inlining. If a product has a single row,
+ * each dot product uses two accumulators, since one chain of dependent additions would take longer
+ * than reading memory. */
+ALWAYS_INLINE void add_dots(int rows, int columns, bool two_chains, const dot_block *at, int64_t k,
+                            int64_t count, dot_sums *to)
 {
-    const int64_t step = rows == 1 ? 2 * VECTOR : VECTOR;
+    const int64_t step = two_chains ? 2 * VECTOR : VECTOR;
     vec lanes[DOTS], odd[DOT_COLUMNS];
     UNROLLED
     for (int j = 0; j < columns; j++) {
@@ -105,16 +106,16 @@ ALWAYS_INLINE void add_dots(int rows, int columns, const dot_block *at, int64_t 
     const int64_t end = k + count;
     for (; k + step <= end; k += step) {
         add_products(rows, columns, at, k, VECTOR, lanes);
-        if (rows == 1)
+        if (two_chains)
             add_products(1, columns, at, k + VECTOR, VECTOR, odd);
     }
-    if (rows == 1 && k + VECTOR <= end) {
+    if (two_chains && k + VECTOR <= end) {
         add_products(1, columns, at, k, VECTOR, lanes);
         k += VECTOR;
     }
     if (k < end)
         add_products(rows, columns, at, k, end - k, lanes);
-    if (rows == 1) {
+    if (two_chains) {
         UNROLLED
         for (int j = 0; j < columns; j++)
             lanes[j] += odd[j];
@@ -138,17 +139,23 @@ typedef void dots_fn(const dot_block *at, int64_t k, int64_t count, dot_sums *to
 /* Computes one dot product, with the same result as a block of several columns. */
 static void dot_1(const dot_block *at, int64_t k, int64_t count, dot_sums *to)
 {
-    add_dots(1, 1, at, k, count, to);
+    add_dots(1, 1, true, at, k, count, to);
 }
 
 static void dots_1(const dot_block *at, int64_t k, int64_t count, dot_sums *to)
 {
-    add_dots(1, DOT_COLUMNS, at, k, count, to);
+    add_dots(1, DOT_COLUMNS, true, at, k, count, to);
+}
+
+/* Computes the last row of a product with several rows, with the same sums as in a whole block. */
+static void dots_last(const dot_block *at, int64_t k, int64_t count, dot_sums *to)
+{
+    add_dots(1, DOT_COLUMNS, false, at, k, count, to);
 }
 
 static void dots_all(const dot_block *at, int64_t k, int64_t count, dot_sums *to)
 {
-    add_dots(DOT_ROWS, DOT_COLUMNS, at, k, count, to);
+    add_dots(DOT_ROWS, DOT_COLUMNS, false, at, k, count, to);
 }
 
 /* Stores the sums of row i to columns j, j + apart, ... of C. If `column_step` is 1, it is a
@@ -196,7 +203,7 @@ ALWAYS_INLINE void multiply_dots(const br_gemm_block *g, int64_t i, int64_t j, i
         return;
     }
     to = (dot_sums){ .c = NULL };
-    dots_fn *dots = rows > 1 ? dots_all : columns > 1 ? dots_1 : dot_1;
+    dots_fn *dots = rows > 1 ? dots_all : g->is_part ? dots_last : columns > 1 ? dots_1 : dot_1;
     for (int64_t k = 0; k < g->k; k += DOT_RUN)
         dots(&at, k, g->k - k < DOT_RUN ? g->k - k : DOT_RUN, &to);
     for (int64_t r = 0; r < rows; r++)

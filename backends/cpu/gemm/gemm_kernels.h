@@ -32,7 +32,9 @@ typedef struct br_gemm_block {
     const void *bias;                              /* or NULL */
     const int64_t *b_rows, *b_columns, *c_columns; /* or NULL */
     bool accumulate, exceeds_l2;                   /* exceeds_l2: C is not in the L2 cache */
-    br_strided_rows next;                          /* the next block of A, to be prefetched */
+    bool is_part; /* the product has more rows than the block may have: a block of one row must have
+                     the sums that it would have beside other rows */
+    br_strided_rows next; /* the next block of A, to be prefetched */
     /* Number of columns that threads have taken; each takes the next panel from here. NULL: the
      * caller computes all of them. */
     atomic_int_fast64_t *next_column;

@@ -79,6 +79,13 @@ typedef struct br_hf_bert_options {
     /* For each layer that runs, which ALBERT has num_hidden_layers inner_group_num of: */
     br_tensor **hidden_states; /* one tensor more than layers: the embeddings, then each layer */
     br_tensor **attentions;    /* tensors of shape [B, heads, S, S] */
+    /* i64 [B + 1]: a packed batch. The B texts follow each other without padding in input_ids [1,
+     * N], and text b has tokens cu_seqlens[b] .. cu_seqlens[b + 1] - 1. Positions begin again with
+     * each text, and tokens attend to those of their text only. Outputs of tokens are [1, N, ...],
+     * outputs of texts [B, ...]. In f32 they do not depend on the other texts, to the bit, if N is
+     * at least 16. There must be no attention_mask, attentions, open recorder or dropout of the
+     * attention. MPNet refuses it. */
+    br_tensor *cu_seqlens;
 } br_hf_bert_options;
 #define br_hf_bert_default_fields .struct_size = sizeof(br_hf_bert_options)
 BR_API br_hf_bert_options br_hf_bert_defaults(void);

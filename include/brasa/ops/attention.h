@@ -39,6 +39,31 @@ BR_API br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *k
                                                   br_tensor *value, br_tensor *attn_mask,
                                                   const br_attention_options *options);
 
+typedef struct br_varlen_attn_options {
+    size_t struct_size;
+    bool is_causal;  /* query i of a sequence attends to its keys 0 .. i: PyTorch's window_size =
+                        (-1, 0). Each sequence must then have as many keys as queries */
+    double scale;    /* factor of query key^T, greater than 0; BR_NONE_F64: 1 / sqrt(D) */
+    bool enable_gqa; /* grouped heads: query head h uses head h / (Hq / H) of key and value */
+} br_varlen_attn_options;
+#define br_varlen_attn_default_fields \
+    .struct_size = sizeof(br_varlen_attn_options), .scale = BR_NONE_F64
+BR_API br_varlen_attn_options br_varlen_attn_defaults(void);
+
+/* Returns the attention of B sequences of unlike length that follow each other, [Tq, Hq, Dv], for
+ * query [Tq, Hq, D], key [Tk, H, D] and value [Tk, H, Dv]. Sequence b has queries cu_seq_q[b] ..
+ * cu_seq_q[b + 1] - 1, and the keys and values in the same way by cu_seq_k; both are i32 or i64 [B
+ * + 1], begin with 0 and end with the number of tokens. cu_seq_k may be NULL: that of the queries.
+ *
+ * Each query attends only to the keys of its sequence. In f32 and f64 the result of a sequence, and
+ * its gradients, are to the bit those of br_scaled_dot_product_attention() for it alone, except
+ * with br_set_float32_matmul_precision("medium"). A sequence without keys gets zeros. The lists are
+ * read on the host. PyTorch's max_q and max_k are not needed. Second-order gradients are computed
+ * by plain operations. `options` may be NULL. */
+BR_API br_tensor *br_varlen_attn(br_tensor *query, br_tensor *key, br_tensor *value,
+                                 br_tensor *cu_seq_q, br_tensor *cu_seq_k,
+                                 const br_varlen_attn_options *options);
+
 /* Rotates pairs of elements of x's last dimension: (x1 cos - x2 sin, x2 cos + x1 sin), where cos
  * and sin broadcast to x's shape with its last dimension halved. Pair i consists of element i of
  * each half or, if interleaved, of elements 2 i and 2 i + 1. Su et al., 2021. */

@@ -112,6 +112,10 @@ typedef enum br_model_task {
 typedef struct br_model_input {
     br_token_batch batch;
     br_tensor *decoder_ids; /* i64 [B, T], for a model with a decoder beside its encoder */
+    /* i64 [n + 1] in the host's memory: a packed batch, for a family with `packs`. The ids and type
+     * ids are [1, S], and text i has tokens cu_seqlens[i] .. cu_seqlens[i + 1] - 1, at least one;
+     * there is no mask. Results of tokens have B = 1, and results of texts n rows. */
+    br_tensor *cu_seqlens;
 } br_model_input;
 
 /* The model that generates, and what its decoder attends to if it also has an encoder. */
@@ -161,6 +165,9 @@ typedef struct br_model_family {
     /* Returns the greatest number of tokens of a text, or an error. NULL: max_position_embeddings
      * if config.json has it, else there is no limit. */
     int64_t (*max_tokens)(const br_auto_config *config);
+    /* All classes with a `forward` take packed batches (br_model_input). If it is false, sentence
+     * embeddings and pipelines pad their batches. */
+    bool packs;
 
     /* Weights */
     br_key_map keys;

@@ -84,6 +84,32 @@ BR_API br_classify_options br_classify_defaults(void);
 BR_API br_tensor *br_pipeline_classify(br_pipeline *self, int64_t n, const br_text *texts,
                                        const br_text *pairs, const br_classify_options *options);
 
+/* ---- Cross-encoders -------------------------------------------------------------------------- */
+
+typedef struct br_rerank_options {
+    size_t struct_size;
+    int64_t batch_size; /* number of texts that the model reads together */
+    /* Truncate a pair to this number of tokens; 0: as the folder's files say, and at most the
+     * model's limit. */
+    int64_t max_length;
+    /* BR_SCORES_AUTO: the activation that the folder's files name, a sigmoid if they name none. */
+    br_scores scores;
+    /* Called after each batch with the number of texts scored so far, and of all texts. If it
+     * returns false, scoring stops with an error. */
+    bool (*on_batch)(void *context, int64_t done, int64_t total);
+    void *context;
+} br_rerank_options;
+#define br_rerank_default_fields .struct_size = sizeof(br_rerank_options), .batch_size = 32
+BR_API br_rerank_options br_rerank_defaults(void);
+
+/* Returns how well each of n texts fits the query, f32 [n] in the host's memory, in the order of
+ * the texts: the scores of sentence-transformers' CrossEncoder, whose model has one label and reads
+ * the query and a text as a pair. br_argsort() ranks the texts. The pipeline was loaded with the
+ * task BR_TASK_SEQUENCE_CLASSIFICATION. The module is put into evaluation mode, and no gradient is
+ * recorded. `options` may be NULL. */
+BR_API br_tensor *br_pipeline_rerank(br_pipeline *self, const br_text *query, int64_t n,
+                                     const br_text *texts, const br_rerank_options *options);
+
 /* ---- Tags of tokens -------------------------------------------------------------------------- */
 
 /* How tokens become entities: transformers' aggregation_strategy. Tokens of a word are a token and

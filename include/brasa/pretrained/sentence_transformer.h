@@ -81,6 +81,10 @@ typedef struct br_sentence_encode_options {
      * returns false, encoding stops with an error. */
     bool (*on_batch)(void *context, int64_t done, int64_t total);
     void *context;
+    /* Keep this number of first elements of each embedding, for a model that was trained with
+     * Matryoshka losses. normalize_embeddings normalizes what is kept. 0, or more than the
+     * dimension: all. */
+    int64_t truncate_dim;
 } br_sentence_encode_options;
 #define br_sentence_encode_default_fields \
     .struct_size = sizeof(br_sentence_encode_options), .batch_size = 32
@@ -88,10 +92,11 @@ BR_API br_sentence_encode_options br_sentence_encode_defaults(void);
 
 /* Returns the embeddings of n texts, f32 [n, dimension] in the host's memory, in the order of the
  * texts. The model runs on its module's device. Texts of
- * similar length share a batch, so that batches have little padding. The module is put into
- * evaluation mode, and no gradient is recorded. A text that has more tokens than the model has
- * positions after it was truncated is an error, and so is a token whose id is not below vocab_size.
- * `options` may be NULL. */
+ * similar length share a batch. If the model's family takes packed batches, batches have no
+ * padding, and in f32 an embedding does not depend on the other texts, to the bit. The module is
+ * put into evaluation mode, and no gradient is recorded. A text that has more tokens than the model
+ * has positions after it was truncated is an error, and so is a token whose id is not below
+ * vocab_size. `options` may be NULL. */
 BR_API br_tensor *br_sentence_transformer_encode(br_sentence_transformer *self, int64_t n,
                                                  const br_text *texts,
                                                  const br_sentence_encode_options *options);
