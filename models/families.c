@@ -2,15 +2,7 @@
 #include "models/models_internal.h"
 
 const br_model_family *const br_model_families[] = {
-    &zoo_hf_bert_family,
-    &zoo_roberta_family,
-    &zoo_xlm_roberta_family,
-    &zoo_camembert_family,
-    &zoo_distilbert_family,
-    &zoo_electra_family,
-    &zoo_albert_family,
-    &zoo_mpnet_family,
-    &zoo_gpt2_family,
-    &zoo_t5_family,
-    NULL,
+    &zoo_hf_bert_family,    &zoo_roberta_family, &zoo_xlm_roberta_family, &zoo_camembert_family,
+    &zoo_distilbert_family, &zoo_electra_family, &zoo_albert_family,      &zoo_mpnet_family,
+    &zoo_modernbert_family, &zoo_gpt2_family,    &zoo_t5_family,          NULL,
 };

@@ -30,7 +30,7 @@ bool zoo_good_deviation(const char *model, const char *name, double value);
 
 extern const br_model_family zoo_hf_bert_family, zoo_roberta_family, zoo_xlm_roberta_family,
     zoo_camembert_family, zoo_distilbert_family, zoo_electra_family, zoo_albert_family,
-    zoo_mpnet_family, zoo_gpt2_family, zoo_t5_family;
+    zoo_mpnet_family, zoo_modernbert_family, zoo_gpt2_family, zoo_t5_family;
 
 /* ---- Initial weights ------------------------------------------------------------------------- */
 

@@ -127,12 +127,33 @@ static json_t *in_file(const br_auto_config *config, const char *own)
     return value;
 }
 
-/* Returns the value of a key, or NULL without an error if there is none. */
+/* Returns the value at a path such as "rope_parameters.full_attention.rope_theta", or NULL, with an
+ * error if a value before the end of the path is neither an object nor null. */
+static json_t *find_nested(const br_auto_config *config, const char *path)
+{
+    json_t *value = config->file;
+    char found[DESCRIPTION];
+    for (const char *part = path, *end; part && value; part = *end ? end + 1 : NULL) {
+        end = part + strcspn(part, ".");
+        if (!json_is_object(value) && !json_is_null(value)) {
+            refuse(config, "%.*s is %s, must be an object", (int)(part - 1 - path), path,
+                   describe(value, found));
+            return NULL;
+        }
+        value = json_object_getn(value, part, (size_t)(end - part));
+    }
+    return value;
+}
+
+/* Returns the value of a key. Returns NULL if there is none, with an error only as in
+ * find_nested(). */
 static json_t *find(const br_auto_config *config, const char *key)
 {
     const char *own = own_name(config, key);
-    json_t *fallback = json_object_get(config->defaults, own);
-    return fallback ? fallback : in_file(config, own);
+    json_t *value = json_object_get(config->defaults, own);
+    if (!value)
+        value = in_file(config, own);
+    return value || !strchr(key, '.') ? value : find_nested(config, key);
 }
 
 /* ---- Defaults -------------------------------------------------------------------------------- */
@@ -316,7 +337,7 @@ static json_t *get(const br_auto_config *config, const char *key, kind expected)
     json_t *value = find(config, key);
     char name[NAME], found[DESCRIPTION];
     if (!value)
-        return missing(config, key);
+        return br_failed() ? NULL : missing(config, key);
     if (expected.types >> json_typeof(value) & 1)
         return value;
     refuse(config, "%s is %s, must be %s", name_of(config, key, name), describe(value, found),

@@ -9,17 +9,18 @@ Requires transformers from PyPI; written with 5.23.0.
 import json
 
 from transformers import (AlbertConfig, BertConfig, CamembertConfig, DistilBertConfig, ElectraConfig, GPT2Config,
-                          MPNetConfig, RobertaConfig, T5Config, XLMRobertaConfig)
+                          ModernBertConfig, MPNetConfig, RobertaConfig, T5Config, XLMRobertaConfig)
 
 CONFIGS = (BertConfig, RobertaConfig, XLMRobertaConfig, CamembertConfig, DistilBertConfig, ElectraConfig, AlbertConfig,
-           MPNetConfig, GPT2Config, T5Config)
+           MPNetConfig, ModernBertConfig, GPT2Config, T5Config)
 
 # Keys about the package and a single run; labels, which are read one by one; and the keys that T5's
-# constructor derives from feed_forward_proj and tie_word_embeddings.
+# constructor derives from feed_forward_proj and tie_word_embeddings, and ModernBERT's from keys of older files.
 LEFT_OUT = {
     "transformers_version", "_name_or_path", "model_type", "return_dict", "dtype",
     "id2label", "label2id",
     "dense_act_fn", "is_gated_act", "scale_decoder_outputs",
+    "layer_types", "rope_parameters",
 }
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes config_cases.tsv: every key of the config.json of a BERT, its relatives, a GPT-2 and a T5, with a value other
+"""Writes config_cases.tsv: every key of the config.json of a BERT, its relatives, a ModernBERT, a GPT-2 and a T5, with a value other
 than its default, and what must happen.
 
     record_config_cases.py write       writes the file
@@ -24,7 +24,8 @@ from pathlib import Path
 import torch
 from transformers import (AlbertConfig, AlbertForMaskedLM, BertConfig, BertForPreTraining, DistilBertConfig,
                           DistilBertForMaskedLM, ElectraConfig, ElectraForMaskedLM, GPT2Config, GPT2LMHeadModel, MPNetConfig,
-                          MPNetForMaskedLM, RobertaConfig, RobertaForMaskedLM, T5Config, T5ForConditionalGeneration)
+                          MPNetForMaskedLM, ModernBertConfig, ModernBertForMaskedLM, RobertaConfig, RobertaForMaskedLM,
+                          T5Config, T5ForConditionalGeneration)
 from transformers.utils import logging
 
 CASES = Path(__file__).resolve().parent / "config_cases.tsv"
@@ -40,6 +41,10 @@ CLASSES = {
     "electra": (ElectraConfig, ElectraForMaskedLM, SIZES | dict(embedding_size=8)),
     "albert": (AlbertConfig, AlbertForMaskedLM, SIZES | dict(embedding_size=8, num_hidden_groups=2)),
     "mpnet": (MPNetConfig, MPNetForMaskedLM, SIZES),
+    "modernbert": (ModernBertConfig, ModernBertForMaskedLM,
+                   dict(vocab_size=20, hidden_size=12, num_hidden_layers=3, num_attention_heads=2, intermediate_size=10,
+                        local_attention=4, pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2,
+                        dtype="float32")),
     "gpt2": (GPT2Config, GPT2LMHeadModel,
              dict(vocab_size=20, n_positions=16, n_embd=12, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=2, dtype="float32")),
     "t5": (T5Config, T5ForConditionalGeneration,
@@ -130,6 +135,50 @@ KEYS = {
         "relative_attention_num_buckets": (36, "changed"),
         "pad_token_id": (4, "same"),
     },
+    "modernbert": {
+        "architectures": (["ModernBertModel"], "class"),
+        "is_encoder_decoder": (True, "refused"),
+        "rope_scaling": ({"rope_type": "linear", "factor": 2.0}, "refused"),
+        "hidden_size": (16, "changed"),
+        "intermediate_size": (14, "changed"),
+        "num_hidden_layers": (2, "refused"),  # layer_types has 3
+        "num_attention_heads": (3, "changed"),
+        "hidden_activation": ("relu", "changed"),
+        "max_position_embeddings": (4, "same"),
+        "initializer_range": (0.5, "field"),
+        "initializer_cutoff_factor": (3.0, "field"),
+        "norm_eps": (0.1, "changed"),
+        "layer_norm_eps": (0.1, "same"),
+        "norm_bias": (True, "changed"),
+        "pad_token_id": (4, "field"),
+        "eos_token_id": (4, "same"),
+        "bos_token_id": (4, "same"),
+        "cls_token_id": (4, "same"),
+        "sep_token_id": (4, "same"),
+        "attention_bias": (True, "changed"),
+        "attention_dropout": (0.3, "field"),
+        "layer_types": (["full_attention", "sliding_attention", "full_attention"], "changed"),
+        "rope_parameters": ({"full_attention": {"rope_type": "default", "rope_theta": 50.0},
+                             "sliding_attention": {"rope_type": "default", "rope_theta": 7.0}}, "changed"),
+        "global_attn_every_n_layers": (2, "same"),  # layer_types and rope_parameters are in the file
+        "global_rope_theta": (50.0, "same"),
+        "local_rope_theta": (7.0, "same"),
+        "sliding_window": (1, "changed"),
+        "local_attention": (7, "changed"),
+        "embedding_dropout": (0.3, "field"),
+        "mlp_bias": (True, "changed"),
+        "mlp_dropout": (0.3, "field"),
+        "decoder_bias": (False, "changed"),
+        "classifier_pooling": ("mean", "same"),
+        "classifier_dropout": (0.3, "field"),
+        "classifier_bias": (True, "changed"),
+        "classifier_activation": ("relu", "changed"),
+        "deterministic_flash_attn": (True, "same"),
+        "sparse_prediction": (True, "same"),
+        "sparse_pred_ignore_index": (0, "same"),
+        "reference_compile": (True, "same"),
+        "position_embedding_type": ("absolute", "same"),
+    },
     "gpt2": {
         "architectures": (["GPT2Model"], "class"),
         "is_encoder_decoder": (True, "refused"),
@@ -200,7 +249,7 @@ def numbers(name, config_file):
     ids = torch.tensor([IDS])
     with torch.no_grad():
         for key, p in model.named_parameters():
-            weight(key, p, name in ("bert", "gpt2", "t5"))
+            weight(key, p, name in ("bert", "modernbert", "gpt2", "t5"))
         more = {"decoder_input_ids": ids.flip(1)} if name == "t5" else {}
         out = model(input_ids=ids, return_dict=True, **more)
         logits = (out.prediction_logits if name == "bert" else out.logits).flatten()
@@ -210,7 +259,11 @@ def numbers(name, config_file):
 
 def refusal(name, key, value):
     """Returns a part of the message for a value that is not supported."""
-    if key == "model_type" and name not in ("gpt2", "t5"):
+    if name == "modernbert" and key == "num_hidden_layers":
+        return "config.json: layer_types has 3 elements, must have one for each of num_hidden_layers 2"
+    if key == "rope_scaling":
+        return "config.json: rope_scaling is an object, must be null"
+    if key == "model_type" and name not in ("modernbert", "gpt2", "t5"):
         return f"config.json: model_type is {json.dumps(value)}, must be bert, roberta, "
     supported = name if key == "model_type" else not value
     return f"config.json: {key} is {json.dumps(value)}, must be {json.dumps(supported)}"
@@ -227,7 +280,7 @@ def null_case(name, path, base, key, kind, plain):
     try:
         found = numbers(name, path.parent)
     except Exception:
-        ignored = kind == "same" and key != "feed_forward_proj"
+        ignored = kind == "same" and key not in ("feed_forward_proj", "classifier_pooling")
         return ("ignored", plain) if ignored else ("refused", f"{shown(name, key)} is null, must be ")
     return "same" if found == plain else "changed", found
 

@@ -1,6 +1,6 @@
-/* Every key of the config.json of a BERT, its relatives, a GPT-2 and a T5, with a value other than
- * its default, and with null: config_cases.tsv has transformers' numbers. record_config_cases.py
- * wrote it and describes it. */
+/* Every key of the config.json of a BERT, its relatives, a ModernBERT, a GPT-2 and a T5, with a
+ * value other than its default, and with null: config_cases.tsv has transformers' numbers.
+ * record_config_cases.py wrote it and describes it. */
 #include "tests/io/files.h"
 #include "tests/models/recorded.h"
 
@@ -39,6 +39,9 @@ static void *make(const char *type, const br_auto_config *config)
     } else if (strcmp(type, "t5") == 0) {
         br_t5_config c = br_t5_config_from(config);
         model = br_failed() ? NULL : br_t5_for_conditional_generation_new(&c);
+    } else if (strcmp(type, "modernbert") == 0) {
+        br_modernbert_config c = br_modernbert_config_from(config);
+        model = br_failed() ? NULL : br_modernbert_for_masked_lm_new(&c);
     } else {
         br_hf_bert_config c = br_hf_bert_config_from(config);
         bool both = strcmp(type, "bert") == 0;
@@ -55,8 +58,8 @@ static void *make(const char *type, const br_auto_config *config)
 /* Sets the weights of weight() in record_config_cases.py, and returns their number. */
 static int64_t fill(const char *type, void *model)
 {
-    bool is_named =
-        strcmp(type, "bert") == 0 || strcmp(type, "gpt2") == 0 || strcmp(type, "t5") == 0;
+    bool is_named = strcmp(type, "bert") == 0 || strcmp(type, "modernbert") == 0 ||
+                    strcmp(type, "gpt2") == 0 || strcmp(type, "t5") == 0;
     int64_t n = 0;
     br_named_list *parameters = br_parameters(model);
     for (const br_named_tensor *p = NULL; (p = br_named_list_next(parameters, p));) {
@@ -80,6 +83,8 @@ static br_tensor *logits_of(const char *type, void *model)
     br_tensor *logits = NULL;
     if (strcmp(type, "gpt2") == 0)
         logits = br_gpt2_lm_forward(model, ids, NULL);
+    else if (strcmp(type, "modernbert") == 0)
+        logits = br_modernbert_lm_forward(model, ids, NULL);
     else if (strcmp(type, "t5") != 0)
         br_hf_bert_pretraining_forward(model, ids, NULL, &logits, NULL);
     else
@@ -116,11 +121,14 @@ static double field_of(const config_case *c, const br_auto_config *config)
     br_hf_bert_config bert = { 0 };
     br_gpt2_config gpt2 = { 0 };
     br_t5_config t5 = { 0 };
+    br_modernbert_config modern = { 0 };
     const char *type = c->type;
     if (strcmp(type, "gpt2") == 0) {
         gpt2 = br_gpt2_config_from(config);
     } else if (strcmp(type, "t5") == 0) {
         t5 = br_t5_config_from(config);
+    } else if (strcmp(type, "modernbert") == 0) {
+        modern = br_modernbert_config_from(config);
     } else {
         bert = br_hf_bert_config_from(config);
         type = "bert";
@@ -139,6 +147,13 @@ static double field_of(const config_case *c, const br_auto_config *config)
         { "bert", "qa_dropout", bert.qa_dropout },
         { "bert", "initializer_range", bert.initializer_range },
         { "bert", "pad_token_id", (double)bert.pad_token_id },
+        { "modernbert", "embedding_dropout", modern.embedding_dropout },
+        { "modernbert", "attention_dropout", modern.attention_dropout },
+        { "modernbert", "mlp_dropout", modern.mlp_dropout },
+        { "modernbert", "classifier_dropout", modern.classifier_dropout },
+        { "modernbert", "initializer_range", modern.initializer_range },
+        { "modernbert", "initializer_cutoff_factor", modern.initializer_cutoff_factor },
+        { "modernbert", "pad_token_id", (double)modern.pad_token_id },
         { "gpt2", "embd_pdrop", gpt2.embd_pdrop },
         { "gpt2", "attn_pdrop", gpt2.attn_pdrop },
         { "gpt2", "resid_pdrop", gpt2.resid_pdrop },
@@ -184,6 +199,7 @@ static void check_class(const config_case *c, json_t *value)
         { "electra", "encoders/electra0" },
         { "albert", "encoders/albert0" },
         { "mpnet", "encoders/mpnet0" },
+        { "modernbert", "encoders/modernbert0" },
     };
     char path[512], dir[512];
     int i = 0;
@@ -206,9 +222,11 @@ static void check_class(const config_case *c, json_t *value)
     json_decref(recorded.base);
 }
 
-/* Of the keys that are read, only eos_token_id may be a list. */
+/* Of the keys that are read, only eos_token_id and layer_types may be lists. */
 static void check_other_type(const config_case *c)
 {
+    if (strcmp(c->key, "layer_types") == 0)
+        return;
     char message[200];
     json_t *list = json_pack("[i]", 5);
     br_auto_config *config = br_auto_config_load(write_with(c, list));

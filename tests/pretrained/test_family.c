@@ -238,8 +238,7 @@ Test(family, configuration_has_the_familys_defaults)
 /* The model types of the zoo. */
 #define TYPES                                                                              \
     "\"bert\", \"roberta\", \"xlm-roberta\", \"camembert\", \"distilbert\", \"electra\", " \
-    "\"albert\", "                                                                         \
-    "\"mpnet\", \"gpt2\", \"t5\""
+    "\"albert\", \"mpnet\", \"modernbert\", \"gpt2\", \"t5\""
 
 /* Before it is registered, a family is unknown. */
 Test(family, unknown_types_are_refused_with_the_known_ones)
@@ -287,7 +286,7 @@ Test(family, tokenizer_of_the_familys_class)
 
 /* ---- Registering ----------------------------------------------------------------------------- */
 
-enum { N_FAMILIES = 10 }; /* of the zoo */
+enum { N_FAMILIES = 11 }; /* of the zoo */
 
 Test(family, list_of_families)
 {
