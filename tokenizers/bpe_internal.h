@@ -2,7 +2,7 @@
 #ifndef BR_BPE_INTERNAL_H
 #define BR_BPE_INTERNAL_H
 
-#include "tokenizers/tokenizer_internal.h"
+#include "tokenizers/normal_forms.h"
 
 /* The classes of code points in the pattern that splits a text. */
 typedef enum br_bpe_class {
@@ -22,6 +22,7 @@ typedef struct br_merge {
 
 /* The data of a byte-level BPE tokenizer besides its tokens. */
 typedef struct br_bpe {
+    br_form form;        /* the normalizer */
     bool prefix_space;   /* add a space to a text that does not begin with one */
     br_merge *merges;    /* an open-addressing table; at most half is in use */
     uint64_t merge_mask; /* number of its places - 1, which are a power of two */
@@ -42,6 +43,10 @@ static inline br_bpe *br__bpe_of(const br_tokenizer *t)
 uint32_t br__bpe_char(unsigned char byte);
 /* Returns the byte that a code point represents, or -1. */
 int br__bpe_byte(uint32_t c);
+
+/* Implements br_tokenizer_kind.decode. */
+char *br__bpe_decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special,
+                     int64_t *length);
 
 /* Returns the place of a pair of tokens in the table, or the free place, whose `left` is -1, where
  * it must be inserted. */

@@ -1,5 +1,5 @@
-/* tokenizers/tokenizer_json_bpe.c - reads a tokenizer.json of GPT-2's kind: byte-level BPE without
- * normalization. */
+/* tokenizers/tokenizer_json_bpe.c - reads a tokenizer.json of the kind of GPT-2, RoBERTa and
+ * ModernBERT: byte-level BPE, of which only the last normalizes texts. */
 #include "tokenizers/bpe_internal.h"
 #include "tokenizers/tokenizer_json_internal.h"
 
@@ -76,6 +76,20 @@ static bool read_model(br_tokenizer *t, const char *path, json_t *root)
 
 /* ---- The other parts ------------------------------------------------------------------------- */
 
+/* Reads the normalizer, which is a form of Unicode or missing. */
+static bool read_normalizer(const br_tokenizer *t, const char *path, json_t *root, br_form *form)
+{
+    *form = BR_FORM_NONE;
+    if (t->absent & BR_NO_NORMALIZER)
+        return true;
+    const char *type = br__tokenizer_json_type("normalizer", json_object_get(root, "normalizer"));
+    *form = br__form_of_name(type ? type : "");
+    return *form || br__tokenizer_refuse(path,
+                                         "normalizer is %s, which is not supported for BPE: must "
+                                         "be null, NFC, NFD, NFKC or NFKD",
+                                         type ? br_printable(type) : "of no known type");
+}
+
 static bool read_pre_tokenizer(br_tokenizer *t, const char *path, json_t *root)
 {
     bool by_pattern;
@@ -109,11 +123,13 @@ static bool check_decoder(const br_tokenizer *t, const char *path, json_t *root)
 bool br__tokenizer_json_bpe(br_tokenizer *t, const char *path, json_t *root)
 {
     static const char end_of_text[] = "<|endoftext|>";
-    if (!(t->absent & BR_NO_NORMALIZER))
-        return br__tokenizer_refuse(path, "normalizer is given, which is not supported");
-    if (!read_model(t, path, root) || !br__tokenizer_json_added(t, path, root) ||
-        !read_pre_tokenizer(t, path, root) || !br__tokenizer_json_processors(t, path, root) ||
-        !check_trimming(t, path) || !check_decoder(t, path, root) || !br__tokenizer_index(t))
+    br_form form;
+    if (!read_normalizer(t, path, root, &form) || !read_model(t, path, root))
+        return false;
+    br__bpe_of(t)->form = form;
+    if (!br__tokenizer_json_added(t, path, root) || !read_pre_tokenizer(t, path, root) ||
+        !br__tokenizer_json_processors(t, path, root) || !check_trimming(t, path) ||
+        !check_decoder(t, path, root) || !br__tokenizer_index(t))
         return false;
     t->padding = br__word_id(&t->all, end_of_text, strlen(end_of_text));
     return br__tokenizer_check_ids(t, path);
