@@ -16,6 +16,7 @@ static const struct {
     { "embed", "compute sentence embeddings and their cosine similarities", cli_embed },
     { "classify", "label texts with a pretrained classifier", cli_classify },
     { "tag", "find entities in texts with a pretrained model", cli_tag },
+    { "answer", "answer questions from texts with a pretrained model", cli_answer },
     { "attention", "write an HTML page with views of a model's attention", cli_attention },
     { "generate", "generate text with a pretrained language model", cli_generate },
     { "fill-mask", "predict masked words with a pretrained model", cli_fill_mask },

@@ -55,6 +55,7 @@ GUIDES = {
     "embed": "[auto_model.md](auto_model.md#sentence-embeddings) has an example.",
     "classify": "[zoo.md](zoo.md#classes-of-texts-and-entities) has an example.",
     "tag": "[zoo.md](zoo.md#classes-of-texts-and-entities) has an example.",
+    "answer": "[zoo.md](zoo.md#answers-to-questions) has an example.",
     "attention": "[attention_views.md](attention_views.md) describes the views.",
     "generate": "[generate.md](generate.md) has examples, and the same from C.",
     "fill-mask": "[generate.md](generate.md) has examples.",
