@@ -28,6 +28,7 @@ int cli_embed(int argc, char **argv);
 int cli_classify(int argc, char **argv);
 int cli_rerank(int argc, char **argv);
 int cli_tag(int argc, char **argv);
+int cli_answer(int argc, char **argv);
 int cli_generate(int argc, char **argv);
 int cli_fill_mask(int argc, char **argv);
 int cli_attention(int argc, char **argv);

@@ -17,6 +17,7 @@ static const struct {
     { "classify", "label texts with a pretrained classifier", cli_classify },
     { "rerank", "rank texts for a query with a pretrained cross-encoder", cli_rerank },
     { "tag", "find entities in texts with a pretrained model", cli_tag },
+    { "answer", "answer questions from texts with a pretrained model", cli_answer },
     { "attention", "write an HTML page with views of a model's attention", cli_attention },
     { "generate", "generate text with a pretrained language model", cli_generate },
     { "fill-mask", "predict masked words with a pretrained model", cli_fill_mask },

@@ -56,6 +56,7 @@ GUIDES = {
     "classify": "[zoo.md](zoo.md#classes-of-texts-and-entities) has an example.",
     "rerank": "[zoo.md](zoo.md#cross-encoders) has an example.",
     "tag": "[zoo.md](zoo.md#classes-of-texts-and-entities) has an example.",
+    "answer": "[zoo.md](zoo.md#answers-to-questions) has an example.",
     "attention": "[attention_views.md](attention_views.md) describes the views.",
     "generate": "[generate.md](generate.md) has examples, and the same from C.",
     "fill-mask": "[generate.md](generate.md) has examples.",

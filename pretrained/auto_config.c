@@ -141,12 +141,32 @@ static json_t *in_file(const br_auto_config *config, const char *own)
     return value;
 }
 
-/* Returns the value of a key, or NULL without an error if there is none. */
+/* Sets an error if a value before the end of a path such as "rope_parameters.full_attention.factor"
+ * is neither an object nor null. */
+static void check_path(const br_auto_config *config, const char *path)
+{
+    char outer[128], found[DESCRIPTION];
+    for (const char *dot = strchr(path, '.'); dot; dot = strchr(dot + 1, '.')) {
+        snprintf(outer, sizeof outer, "%.*s", (int)(dot - path), path);
+        json_t *value = at_path(config->file, outer);
+        if (value && !json_is_object(value) && !json_is_null(value)) {
+            refuse(config, "%s is %s, must be an object", outer, describe(value, found));
+            return;
+        }
+    }
+}
+
+/* Returns the value of a key. Returns NULL if there is none, with an error only as in
+ * check_path(). */
 static json_t *find(const br_auto_config *config, const char *key)
 {
     const char *own = own_name(config, key);
-    json_t *fallback = json_object_get(config->defaults, own);
-    return fallback ? fallback : in_file(config, own);
+    json_t *value = json_object_get(config->defaults, own);
+    if (!value)
+        value = in_file(config, own);
+    if (!value)
+        check_path(config, key);
+    return value;
 }
 
 /* ---- Defaults -------------------------------------------------------------------------------- */
@@ -330,7 +350,7 @@ static json_t *get(const br_auto_config *config, const char *key, kind expected)
     json_t *value = find(config, key);
     char name[NAME], found[DESCRIPTION];
     if (!value)
-        return missing(config, key);
+        return br_failed() ? NULL : missing(config, key);
     if (expected.types >> json_typeof(value) & 1)
         return value;
     refuse(config, "%s is %s, must be %s", name_of(config, key, name), describe(value, found),

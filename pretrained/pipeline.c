@@ -1,5 +1,5 @@
 /* pretrained/pipeline.c - pipelines: loading, and the classification of texts. pipeline_tags.c tags
- * tokens. */
+ * tokens, pipeline_answers.c answers questions. */
 #include "pretrained/pipeline_internal.h"
 
 #include "nn/nn_internal.h"
@@ -27,11 +27,39 @@ static bool tags_tokens(const br_model_class *class)
     return class->task == BR_TASK_TOKEN_CLASSIFICATION && class->forward;
 }
 
+static bool answers_questions(const br_model_class *class)
+{
+    return class->task == BR_TASK_QUESTION_ANSWERING && class->forward;
+}
+
+/* The tasks of pipelines. */
+static const struct {
+    br_model_task task;
+    const char *name, *what;
+    bool (*fits)(const br_model_class *class);
+} tasks[] = {
+    { BR_TASK_SEQUENCE_CLASSIFICATION, "BR_TASK_SEQUENCE_CLASSIFICATION", "classes of texts are",
+      classifies_texts },
+    { BR_TASK_TOKEN_CLASSIFICATION, "BR_TASK_TOKEN_CLASSIFICATION", "tags of tokens are",
+      tags_tokens },
+    { BR_TASK_QUESTION_ANSWERING, "BR_TASK_QUESTION_ANSWERING", "answers to questions are",
+      answers_questions },
+};
+enum { N_TASKS = sizeof tasks / sizeof *tasks };
+
+/* Returns the index of a task, or N_TASKS. */
+static int index_of(br_model_task task)
+{
+    int i = 0;
+    while (i < N_TASKS && tasks[i].task != task)
+        i++;
+    return i;
+}
+
 static bool find_class(br_pipeline *self, br_model_task task)
 {
-    bool tags = task == BR_TASK_TOKEN_CLASSIFICATION;
-    self->class = br__class_that_fits(op, self->config, tags ? tags_tokens : classifies_texts,
-                                      tags ? "tags of tokens are" : "classes of texts are");
+    int i = index_of(task);
+    self->class = br__class_that_fits(op, self->config, tasks[i].fits, tasks[i].what);
     return self->class;
 }
 
@@ -101,10 +129,10 @@ static bool check_load(const char *dir, br_model_task task, const br_pipeline_op
 {
     if (!br__required(op, "dir", dir))
         return false;
-    if (task != BR_TASK_SEQUENCE_CLASSIFICATION && task != BR_TASK_TOKEN_CLASSIFICATION)
+    if (index_of(task) == N_TASKS)
         br_fail(BR_ERROR_ARGUMENT, op,
-                "task is %d, must be BR_TASK_SEQUENCE_CLASSIFICATION or "
-                "BR_TASK_TOKEN_CLASSIFICATION",
+                "task is %d, must be BR_TASK_SEQUENCE_CLASSIFICATION, "
+                "BR_TASK_TOKEN_CLASSIFICATION or BR_TASK_QUESTION_ANSWERING",
                 (int)task);
     else if (o->do_lower_case < BR_SETTING_AUTO || o->do_lower_case > BR_SETTING_ON)
         br_fail(BR_ERROR_ARGUMENT, op, "the option do_lower_case is %d, must be one of br_setting",
@@ -177,8 +205,7 @@ bool br__pipeline_begin(const char *operation, br_pipeline *self, br_model_task 
     if (self->class->task != task)
         return br_fail(BR_ERROR_ARGUMENT, operation,
                        "self has a %s, must be loaded with the task %s", self->class->name,
-                       task == BR_TASK_TOKEN_CLASSIFICATION ? "BR_TASK_TOKEN_CLASSIFICATION"
-                                                            : "BR_TASK_SEQUENCE_CLASSIFICATION");
+                       tasks[index_of(task)].name);
     if (br_is_training(self->module))
         br_eval(self->module);
     return !br_failed();

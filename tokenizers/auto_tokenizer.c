@@ -38,7 +38,7 @@ static int64_t extra_ids(const br_tokenizer_loader *l)
 
 static br_tokenizer *from_pieces(const br_tokenizer_loader *l, const char *path)
 {
-    return br__tokenizer_read_pieces(path, extra_ids(l));
+    return br__tokenizer_read_pieces(path, NULL, extra_ids(l));
 }
 
 static br_tokenizer *from_words(const br_tokenizer_loader *l, const char *path)
@@ -74,16 +74,18 @@ static bool refuse_folder(const br_tokenizer_loader *l)
                 "%s: there is no tokenizer.json, vocab.json, spiece.model or vocab.txt", dir);
         return false;
     }
-    const char *needed = "tokenizer.json";
+    const char *needed = s->family == BR_FAMILY_FILE ? br__class_file(s) : NULL;
     for (int i = 0; i < N_SOURCES; i++)
         if (sources[i].family == s->family)
             needed = sources[i].name;
     br_fail(BR_ERROR_IO, op,
-            "%s: %s%s%s is '%s', which needs %s%s, but there is no such file; set the option "
-            "tokenizer_class to override it",
+            "%s: %s%s%s is '%s', which needs %s%stokenizer.json, but there is no such file; %s",
             dir, s->class_file, *s->class_file ? ": " : "", s->class_key,
-            br_printable(s->class_name), needed,
-            s->family == BR_FAMILY_FILE ? "" : " or tokenizer.json");
+            br_printable(s->class_name), needed ? needed : "", needed ? " or " : "",
+            needed
+                ? "set the option tokenizer_class to override it"
+                : "write one with AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR), or set "
+                  "the option tokenizer_class");
     return false;
 }
 
@@ -116,6 +118,10 @@ static bool read_vocabulary(br_tokenizer_loader *l)
     br_side_files *s = &l->files;
     bool exists;
     if (read_first(l, s->family, &exists))
+        return true;
+    if (exists || br__failed())
+        return false;
+    if (s->family == BR_FAMILY_FILE && br__loader_read_class(l, &exists))
         return true;
     if (exists || br__failed())
         return false;

@@ -106,6 +106,21 @@ static bool check_trimming(const br_tokenizer_loader *l, const br_bpe *bpe)
                            "supported; set the option add_prefix_space to override it");
 }
 
+/* Returns whether transformers gives the model no type ids, so that all of them are 0. */
+static bool hides_types(const br_side_files *s)
+{
+    json_t *names = json_object_get(s->config, "model_input_names"), *name;
+    size_t i;
+    if (!json_is_array(names))
+        return br__class_is(s, "AlbertTokenizer");
+    json_array_foreach(names, i, name)
+    {
+        if (json_is_string(name) && strcmp(json_string_value(name), "token_type_ids") == 0)
+            return false;
+    }
+    return true;
+}
+
 bool br__loader_apply_settings(const br_tokenizer_loader *l)
 {
     br_tokenizer *t = l->t;
@@ -114,6 +129,7 @@ bool br__loader_apply_settings(const br_tokenizer_loader *l)
     if (!check_options(l))
         return false;
     t->splits_special = s->splits_special;
+    t->hides_types = hides_types(s);
     t->cleans_up = s->cleans_up && t->kind != &br__byte_level; /* as in transformers */
     if (t->kind == &br__word_pieces) {
         if (!apply(l, "do_lower_case", s->do_lower_case, o->do_lower_case, &t->lowercase))

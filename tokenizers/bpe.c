@@ -1,45 +1,12 @@
-/* tokenizers/bpe.c - byte-level BPE: encoding and decoding.
+/* tokenizers/bpe.c - byte-level BPE: encoding.
  *
  * A text is split into words by a pattern (bpe_split.h), and the bytes of each word are merged in
  * pairs. A heap holds the candidates, so a word of n bytes takes O(n log n) time. */
 #include "tokenizers/bpe_internal.h"
 #include "tokenizers/bpe_split.h"
-#include "tokenizers/compose.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* ---- Code points ----------------------------------------------------------------------------- */
-
-/* In tokens, a code point represents each byte. Printable bytes are represented by themselves; the
- * others, 0 .. 32, 127 .. 160 and 173, by 256 and up, in their order. */
-enum { LOW = '!', MIDDLE = 127, MIDDLE_END = 0xa1, HIGH = 0xad, N_LOW = LOW };
-enum { N_MIDDLE = MIDDLE_END - MIDDLE };
-
-static bool prints(int byte)
-{
-    return byte >= LOW && byte != HIGH && (byte < MIDDLE || byte >= MIDDLE_END);
-}
-
-uint32_t br__bpe_char(unsigned char byte)
-{
-    if (prints(byte))
-        return byte;
-    uint32_t n = byte < LOW ? byte : byte < MIDDLE_END ? N_LOW + byte - MIDDLE : N_LOW + N_MIDDLE;
-    return 256 + n;
-}
-
-int br__bpe_byte(uint32_t c)
-{
-    if (c < 256)
-        return prints((int)c) ? (int)c : -1;
-    int n = c < 512 ? (int)c - 256 : 256;
-    if (n < N_LOW)
-        return n;
-    if (n < N_LOW + N_MIDDLE)
-        return n - N_LOW + MIDDLE;
-    return n == N_LOW + N_MIDDLE ? HIGH : -1;
-}
 
 /* ---- Merges ---------------------------------------------------------------------------------- */
 
@@ -305,142 +272,119 @@ static bool read_words(br_text_reader *base, br_place *at, const char *end)
     return true;
 }
 
-/* ---- Composed texts -------------------------------------------------------------------------- */
+/* ---- Normalized text ------------------------------------------------------------------------- */
 
-/* Appends the code points of `at` .. `end` and advances *at. */
-static bool read_chars(const reader *r, br_place *at, const char *end, br_char_list *list)
+/* Pushes the bytes of a code point of the normalized text, each with its offsets. */
+static bool push_normal(reader *r, uint32_t c, const br_char *from)
 {
-    while (at->p < end) {
-        br_char c = { .bytes.begin = at->p - r->base.text, .chars.begin = at->index };
-        if (!br__read_char(&r->base, at, end, &c.c))
+    char utf8[4];
+    int n = br__char_write(c, utf8);
+    for (int i = 0; i < n; i++)
+        if (!push_byte(r, (unsigned char)utf8[i], from->bytes, from->chars))
             return false;
-        c.bytes.end = at->p - r->base.text;
-        c.chars.end = at->index;
-        if (!br__push_char(list, c))
+    return true;
+}
+
+/* Tokenizes a word of n code points. */
+static bool read_normal_word(reader *r, const br_char *chars, int64_t n, bool spaced)
+{
+    if (spaced && !push_normal(r, ' ', chars))
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        if (!push_normal(r, chars[i].c, &chars[i]))
+            return false;
+    return end_word(r);
+}
+
+/* Tokenizes n code points, whose UTF-8 is `text`. */
+static bool read_normal_words(reader *r, const br_char *chars, const char *text, size_t length)
+{
+    splitter s = { .bpe = br__bpe_of(r->base.t), .end = text + length };
+    bool spaced = s.bpe->prefix_space && *text != ' ';
+    for (br_place at = { text, 0 }, over; at.p < s.end; at = over, spaced = false) {
+        over = word_end(&s, at, spaced);
+        bool ids_alone = r->base.list->cache && !spaced;
+        if (!(ids_alone ? read_ids(r, at.p, over.p, s.end)
+                        : read_normal_word(r, chars + at.index, over.index - at.index, spaced)))
             return false;
     }
     return true;
 }
 
-/* Replaces offsets in composed code points by those in the text. */
-static void place_tokens(br_token_list *list, int64_t first, const br_char *chars)
-{
-    if (list->cache)
-        return; /* ids alone */
-    for (int64_t i = first; i < list->count; i++) {
-        br_token *token = &list->items[i];
-        const br_char *begin = &chars[token->chars.begin], *last = &chars[token->chars.end - 1];
-        token->bytes = (br_span){ begin->bytes.begin, last->bytes.end };
-        token->chars = (br_span){ begin->chars.begin, last->chars.end };
-    }
-}
-
-/* Tokenizes n code points. */
-static bool read_composed(reader *r, const br_char *chars, int64_t n)
+static bool read_normal_chars(br_text_reader *base, const br_char *chars, int64_t n)
 {
     size_t length;
     char *text = br__chars_to_utf8(chars, n, &length);
-    const char *original = r->base.text;
-    int64_t first = r->base.list->count;
-    br_place at = { text, 0 };
-    r->base.text = text;
-    bool ok = text && read_words(&r->base, &at, text + length);
-    r->base.text = original;
-    if (ok)
-        place_tokens(r->base.list, first, chars);
+    bool ok = text && read_normal_words((reader *)base, chars, text, length);
     br_free(text);
     return ok;
 }
 
-/* Reads text without added tokens, and composes it first if that may change it. */
-static bool read_text(br_text_reader *base, br_place *at, const char *end)
+/* Reads text that the normalizer may change. */
+static bool read_changed(br_text_reader *base, br_place *at, const char *end)
 {
-    if (!br__bpe_of(base->t)->composes || br__is_composed(at->p, end))
-        return read_words(base, at, end);
-    br_char_list chars = { 0 }, composed = { 0 };
-    bool ok = read_chars((reader *)base, at, end, &chars) && br__compose(&chars, &composed) &&
-              read_composed((reader *)base, composed.items, composed.count);
-    br_free(chars.items);
-    br_free(composed.items);
+    br_char_list text = { 0 }, normal = { 0 };
+    bool ok = true;
+    while (ok && at->p < end) {
+        br_place from = *at;
+        br_char c;
+        ok = br__read_char(base, at, end, &c.c);
+        c.bytes = (br_span){ from.p - base->text, at->p - base->text };
+        c.chars = (br_span){ from.index, at->index };
+        ok = ok && br__push_char(&text, c);
+    }
+    ok = ok && br__apply_form(br__bpe_of(base->t)->form, &text, &normal) &&
+         br__read_late(base, normal.items, normal.count, read_normal_chars);
+    br_free(text.items);
+    br_free(normal.items);
     return ok;
+}
+
+/* Returns whether the normalizer keeps a text. */
+static bool is_kept(br_form form, const br_text *text)
+{
+    const char *p = text->data ? text->data : "";
+    const char *end = p + (text->length < 0 ? strlen(p) : (size_t)text->length);
+    while (form && p < end) {
+        uint32_t c = (unsigned char)*p;
+        bool valid;
+        p += c < 128 ? 1 : br__char_read(p, end, &c, &valid);
+        if (!br__form_keeps(form, c))
+            return false;
+    }
+    return true;
+}
+
+/* Returns the normalized text of an added token. */
+static char *normalize(const br_tokenizer *t, const char *text, size_t *length)
+{
+    br_form form = br__bpe_of(t)->form;
+    br_char_list chars = { 0 }, normal = { 0 };
+    *length = strlen(text);
+    if (!form)
+        return br_strdup(text);
+    bool ok = br__push_text(&chars, text, &(br_char){ 0 }) && br__apply_form(form, &chars, &normal);
+    char *utf8 = ok ? br__chars_to_utf8(normal.items, normal.count, length) : NULL;
+    br_free(chars.items);
+    br_free(normal.items);
+    return utf8;
 }
 
 static bool tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
                      br_token_list *list)
 {
-    reader r = { .base = { .t = t, .options = options, .list = list, .read = read_text } };
+    bool kept = is_kept(br__bpe_of(t)->form, text);
+    reader r = { .base = { .t = t,
+                           .options = options,
+                           .list = list,
+                           .normalizes = !kept,
+                           .read = kept ? read_words : read_changed } };
     r.whole = br_malloc(t->all.longest + 1);
     bool ok = r.whole && br__read_parts(&r.base, text);
     br_free(r.whole);
     br_free(r.symbols);
     br_free(r.heap);
     return ok;
-}
-
-/* ---- Decoding -------------------------------------------------------------------------------- */
-
-/* Writes the token's bytes to `out` and returns their number. If one of its code points represents
- * no byte, writes the token's own UTF-8. */
-static size_t bytes_of(const char *token, char *out)
-{
-    size_t length = strlen(token), n = 0;
-    for (size_t i = 0; i < length;) {
-        uint32_t c;
-        bool valid;
-        i += (size_t)br__char_read(token + i, token + length, &c, &valid);
-        int byte = br__bpe_byte(c);
-        if (byte < 0) {
-            memcpy(out, token, length);
-            return length;
-        }
-        out[n++] = (char)byte;
-    }
-    return n;
-}
-
-/* Copies text to `out`, replacing each invalid part by U+FFFD, and returns the end. `out` has room
- * for 3 * length + 1 bytes. */
-static char *write_valid(const char *bytes, size_t length, char *out)
-{
-    for (size_t i = 0; i < length;) {
-        uint32_t c;
-        bool valid;
-        i += (size_t)br__char_read(bytes + i, bytes + length, &c, &valid);
-        out += br__char_write(c, out);
-    }
-    *out = 0;
-    return out;
-}
-
-/* Concatenates the tokens' bytes. Returns *length bytes that the caller frees with br_free(), or
- * NULL and an error. */
-static char *join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, size_t *length)
-{
-    size_t capacity = 1;
-    for (int64_t i = 0; i < n; i++) {
-        const char *token = br_tokenizer_token(t, ids[i]);
-        if (!token)
-            return NULL;
-        capacity += strlen(token);
-    }
-    char *bytes = br_malloc(capacity);
-    *length = 0;
-    for (int64_t i = 0; bytes && i < n; i++)
-        if (!skip || !br__is_special(t, ids[i]))
-            *length += bytes_of(t->tokens[ids[i]], bytes + *length);
-    return bytes;
-}
-
-static char *decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special,
-                    int64_t *length)
-{
-    size_t n_bytes;
-    char *bytes = join(t, n, ids, skip_special, &n_bytes);
-    char *text = bytes ? br_malloc(3 * n_bytes + 1) : NULL;
-    if (text)
-        *length = write_valid(bytes, n_bytes, text) - text;
-    br_free(bytes);
-    return text;
 }
 
 /* ---- The kind -------------------------------------------------------------------------------- */
@@ -454,6 +398,8 @@ static void free_bpe(void *model)
     br_free(bpe);
 }
 
-const br_tokenizer_kind br__byte_level = {
-    .name = "BPE", .tokenize = tokenize, .decode = decode, .free = free_bpe
-};
+const br_tokenizer_kind br__byte_level = { .name = "BPE",
+                                           .tokenize = tokenize,
+                                           .decode = br__bpe_decode,
+                                           .normalize = normalize,
+                                           .free = free_bpe };

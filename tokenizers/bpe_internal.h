@@ -2,7 +2,7 @@
 #ifndef BR_BPE_INTERNAL_H
 #define BR_BPE_INTERNAL_H
 
-#include "tokenizers/tokenizer_internal.h"
+#include "tokenizers/normal_forms.h"
 
 /* The classes of code points in the pattern that splits a text. */
 typedef enum br_bpe_class {
@@ -22,11 +22,11 @@ typedef struct br_merge {
 
 /* The data of a byte-level BPE tokenizer besides its tokens. */
 typedef struct br_bpe {
+    br_form form;        /* the normalizer */
     bool prefix_space;   /* add a space to a text that does not begin with one */
     bool is_gpt4;        /* the pattern that splits a text is GPT-4's; else GPT-2's */
     int most_digits;     /* numbers of a word; GPT-2's: 1, or 0 for any number of them */
     bool ignores_merges; /* a word that is a token is not merged */
-    bool composes;       /* texts are normalized to NFC */
     br_merge *merges;    /* an open-addressing table; at most half is in use */
     uint64_t merge_mask; /* number of its places - 1, which are a power of two */
     int64_t n_merges;
@@ -46,6 +46,10 @@ static inline br_bpe *br__bpe_of(const br_tokenizer *t)
 uint32_t br__bpe_char(unsigned char byte);
 /* Returns the byte that a code point represents, or -1. */
 int br__bpe_byte(uint32_t c);
+
+/* Implements br_tokenizer_kind.decode. */
+char *br__bpe_decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special,
+                     int64_t *length);
 
 /* Returns the place of a pair of tokens in the table, or the free place, whose `left` is -1, where
  * it must be inserted. */

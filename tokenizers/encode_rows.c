@@ -179,7 +179,7 @@ static void fill_row(const rows *r, int64_t row, int64_t length, int64_t *ids, i
     repeat(repeat(mask, n, 1), length - left - n, 0);
     for (const br_segment *g = r->layout.segments; g < r->layout.segments + r->layout.n; g++)
         types = repeat(types, g->special >= 0 ? 1 : r->kept[row].n[g->text],
-                       br__type_of(r->t, g->text));
+                       r->t->hides_types ? 0 : br__type_of(r->t, g->text));
     repeat(types, length - left - n, 0);
 }
 

@@ -99,7 +99,9 @@ typedef struct reader {
     char end[64], pad[64]; /* pieces */
     uint64_t model_type;
     bool space_as_suffix, keep_escapes, denormalizes;
-    bool fast; /* for the fast tokenizer */
+    bool fast;                   /* for the fast tokenizer */
+    const br_piece_frame *frame; /* NULL: none */
+    int64_t n_seen;              /* number of pieces in the file so far */
 } reader;
 
 static bool refuse(const reader *r, const char *what)
@@ -128,6 +130,8 @@ static const char *bad_text(const br_tokenizer *t, message text)
 
 static bool add_piece(reader *r, message text, float score, uint64_t type)
 {
+    if (r->n_seen++ < (r->frame ? r->frame->n_skipped : 0))
+        return true;
     const char *bytes = (const char *)text.p;
     size_t n = (size_t)(text.end - text.p);
     int64_t id = br__unigram_of(r->t)->size;
@@ -137,14 +141,14 @@ static bool add_piece(reader *r, message text, float score, uint64_t type)
     if (type < NORMAL || type > BYTE || !isfinite(score) || id >= BR_MAX_TOKEN_ID)
         return refuse_piece(r, "has an unknown type or a score that is not finite, or exceeds the "
                                "limit of 16777216 pieces");
-    if (type == UNKNOWN && r->t->unknown >= 0)
+    if (type == UNKNOWN && r->t->unknown >= 0 && !r->frame)
         return refuse_piece(r, "is a second unknown piece");
     br_piece_kind kind = type == NORMAL || r->fast ? BR_PIECE_NORMAL
                          : type == USER_DEFINED    ? BR_PIECE_USER
                                                    : BR_PIECE_SPECIAL;
     if (!br__unigram_add(r->t, bytes, n, (double)score, kind))
         return false;
-    if (type == UNKNOWN)
+    if (type == UNKNOWN && !r->frame)
         r->t->unknown = id;
     bool special = type == CONTROL || (type == UNKNOWN && !r->fast);
     bool added = special || (type == USER_DEFINED && r->fast);
@@ -360,20 +364,50 @@ static void set_steps(br_unigram *u)
     u->byte_fallback = false;
 }
 
-br_tokenizer *br__tokenizer_read_pieces(const char *path, int64_t extra_ids)
+static bool add_class_piece(br_tokenizer *t, const char *text)
+{
+    /* transformers makes this piece of CamemBERT less likely than any other. */
+    double score = strcmp(text, "<unk>NOTUSED") == 0 ? -100 : 0;
+    return br__unigram_add(t, text, strlen(text), score, BR_PIECE_NORMAL);
+}
+
+/* Adds the pieces of a class before those of the model. */
+static bool begin_frame(reader *r)
+{
+    if (!r->frame)
+        return true;
+    for (int i = 0; r->frame->first[i]; i++)
+        if (!add_class_piece(r->t, r->frame->first[i]))
+            return false;
+    r->t->unknown = r->frame->unknown;
+    return true;
+}
+
+static bool end_frame(reader *r)
+{
+    if (!r->frame)
+        return true;
+    if (r->frame->unknown >= br__unigram_of(r->t)->size)
+        return refuse(r, "there are too few pieces");
+    return !r->frame->last || add_class_piece(r->t, r->frame->last);
+}
+
+br_tokenizer *br__tokenizer_read_pieces(const char *path, const br_piece_frame *frame,
+                                        int64_t extra_ids)
 {
     reader r = { .t = br__tokenizer_new(),
                  .path = path,
                  .end = "</s>",
                  .pad = "<pad>",
                  .model_type = UNIGRAM,
-                 .fast = true };
+                 .fast = true,
+                 .frame = frame };
     br_unigram *u = r.t ? br__unigram_begin(r.t) : NULL;
     size_t n;
     char *text = u ? br__read_text(op, path, UINT64_MAX, &n) : NULL;
     const uint8_t *bytes = (const uint8_t *)text;
-    bool ok = text && read_model(&r, (message){ bytes, bytes + n }) && check_model(&r) &&
-              add_extra_pieces(r.t, extra_ids);
+    bool ok = text && begin_frame(&r) && read_model(&r, (message){ bytes, bytes + n }) &&
+              check_model(&r) && end_frame(&r) && add_extra_pieces(r.t, extra_ids);
     br_free(text);
     if (ok) {
         set_steps(u);

@@ -21,6 +21,7 @@ typedef struct key_effect {
 static const key_effect keys[] = {
     { "tokenizer_class", BR_KEY_HONOURED },
     { "do_lower_case", BR_KEY_HONOURED },
+    { "keep_accents", BR_KEY_HONOURED },
     { "strip_accents", BR_KEY_HONOURED },
     { "tokenize_chinese_chars", BR_KEY_HONOURED },
     { "add_prefix_space", BR_KEY_HONOURED },
@@ -56,7 +57,7 @@ static const key_effect keys[] = {
     { "max_len", BR_KEY_HARMLESS },
     { "max_length", BR_KEY_HARMLESS },
     { "merges_file", BR_KEY_HARMLESS },
-    { "model_input_names", BR_KEY_HARMLESS },
+    { "model_input_names", BR_KEY_HONOURED },
     { "model_max_length", BR_KEY_HARMLESS },
     { "name_or_path", BR_KEY_HARMLESS },
     { "never_split", BR_KEY_HARMLESS },

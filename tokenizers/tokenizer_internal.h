@@ -112,13 +112,22 @@ typedef struct br_tokenizer_kind {
     void (*free)(void *model); /* must accept NULL */
 } br_tokenizer_kind;
 
+/* What a class puts around the pieces of a SentencePiece model. */
+typedef struct br_piece_frame {
+    const char *first[8]; /* pieces of score 0 before them; the last is NULL */
+    const char *last;     /* a piece of score 0 after them; NULL: none */
+    int64_t n_skipped;    /* number of pieces of the model that are left out */
+    int64_t unknown;      /* id of the unknown piece */
+} br_piece_frame;
+
 /* Read the vocabulary of a model folder's files. The caller adds special tokens, then calls
  * br__tokenizer_index(), br__unigram_finish() for pieces, and br__tokenizer_finish_added(). The
- * pieces are for the fast tokenizer, followed by `extra_ids` tokens <extra_id_N>. Return NULL and
- * an error on failure. */
+ * pieces are for the fast tokenizer, followed by `extra_ids` tokens <extra_id_N>. `frame` may be
+ * NULL. Return NULL and an error on failure. */
 br_tokenizer *br__tokenizer_read_words(const char *path, const br_tokenizer_options *options);
 br_tokenizer *br__tokenizer_read_bytes(const char *vocab, const char *merges);
-br_tokenizer *br__tokenizer_read_pieces(const char *path, int64_t extra_ids);
+br_tokenizer *br__tokenizer_read_pieces(const char *path, const br_piece_frame *frame,
+                                        int64_t extra_ids);
 
 extern const br_tokenizer_kind br__word_pieces, br__byte_level, br__unigram;
 
@@ -164,6 +173,7 @@ struct br_tokenizer {
     char *unknown_text; /* the unknown token if the vocabulary lacks it; NULL: none is stated */
     br_pair_form pairs;
     bool one_type;       /* a second text has type id 0, too */
+    bool hides_types;    /* batches have no type ids but 0, whatever encodings have */
     bool classify_both;  /* put `classify` before a second text, too */
     bool separate_twice; /* put `separator` before a second text, too */
     br_spare_caches *caches;
@@ -278,7 +288,8 @@ struct br_text_reader {
     const char *text;
     const br_encode_options *options;
     br_token_list *list;
-    int64_t words; /* number of words so far */
+    int64_t words;   /* number of words so far */
+    bool normalizes; /* `read` normalizes the text, and splits off the late added tokens itself */
     /* Reads text without added tokens and advances *at to its end. */
     bool (*read)(br_text_reader *r, br_place *at, const char *end);
 };
@@ -310,7 +321,7 @@ static inline bool br__read_cached(br_text_reader *r, const char *word, size_t l
 }
 
 /* Reads a whole text: splits off the added tokens that are not late and calls r->read for the rest.
- * If the kind does not normalize texts, splits off the late ones, too. */
+ * Unless r->normalizes, splits off the late ones, too. */
 bool br__read_parts(br_text_reader *r, const br_text *text);
 /* Reads n code points of normalized text: splits off the late tokens and calls `read` for the
  * rest. */

@@ -1,5 +1,6 @@
-/* tokenizers/tokenizer_json_bpe.c - reads a tokenizer.json of byte-level BPE: that of GPT-2, and
- * those of Llama 3, Qwen and SmolLM, which split a text in other ways. */
+/* tokenizers/tokenizer_json_bpe.c - reads a tokenizer.json of byte-level BPE: that of GPT-2 and
+ * RoBERTa, and those of Llama 3, Qwen, SmolLM and ModernBERT, which split or normalize a text in
+ * other ways. */
 #include "tokenizers/bpe_internal.h"
 #include "tokenizers/tokenizer_json_internal.h"
 
@@ -146,6 +147,20 @@ static bool read_first(br_bpe *bpe, const char *path, json_t *first, bool *has_p
     return br__tokenizer_refuse(path, "pre_tokenizer: only Split or Digits may precede ByteLevel");
 }
 
+/* Reads the normalizer, which is a form of Unicode or missing. */
+static bool read_normalizer(const br_tokenizer *t, const char *path, json_t *root, br_form *form)
+{
+    *form = BR_FORM_NONE;
+    if (t->absent & BR_NO_NORMALIZER)
+        return true;
+    const char *type = br__tokenizer_json_type("normalizer", json_object_get(root, "normalizer"));
+    *form = br__form_of_name(type ? type : "");
+    return *form || br__tokenizer_refuse(path,
+                                         "normalizer is %s, which is not supported for BPE: must "
+                                         "be null, NFC, NFD, NFKC or NFKD",
+                                         type ? br_printable(type) : "of no known type");
+}
+
 static bool read_pre_tokenizer(br_tokenizer *t, const char *path, json_t *root)
 {
     br_bpe *bpe = br__bpe_of(t);
@@ -193,27 +208,14 @@ static bool check_decoder(const br_tokenizer *t, const char *path, json_t *root)
            br__tokenizer_json_part(path, root, "decoder", "ByteLevel");
 }
 
-static bool read_normalizer(br_tokenizer *t, const char *path, json_t *root)
-{
-    json_t *n = json_object_get(root, "normalizer"), *list = json_object_get(n, "normalizers");
-    if (t->absent & BR_NO_NORMALIZER)
-        return true;
-    if (json_array_size(list) == 1)
-        n = json_array_get(list, 0);
-    const char *type = br__tokenizer_json_type("normalizer", n);
-    br__bpe_of(t)->composes = type && strcmp(type, "NFC") == 0;
-    return br__bpe_of(t)->composes ||
-           br__tokenizer_refuse(path,
-                                "normalizer is %s, which is not supported for BPE: must be "
-                                "NFC, or null",
-                                type ? br_printable(type) : "of no known type");
-}
-
 bool br__tokenizer_json_bpe(br_tokenizer *t, const char *path, json_t *root)
 {
     static const char end_of_text[] = "<|endoftext|>";
-    if (!read_model(t, path, root) || !read_normalizer(t, path, root) ||
-        !br__tokenizer_json_added(t, path, root) || !read_pre_tokenizer(t, path, root) ||
+    br_form form;
+    if (!read_normalizer(t, path, root, &form) || !read_model(t, path, root))
+        return false;
+    br__bpe_of(t)->form = form;
+    if (!br__tokenizer_json_added(t, path, root) || !read_pre_tokenizer(t, path, root) ||
         !br__tokenizer_json_processors(t, path, root) || !check_trimming(t, path) ||
         !check_decoder(t, path, root) || !br__tokenizer_index(t))
         return false;

@@ -1,5 +1,5 @@
-/* tokenizers/tokenizer_json_unigram.c - reads a tokenizer.json of T5's kind: SentencePiece's
- * Unigram with a precompiled_charsmap, and U+2581 for spaces. */
+/* tokenizers/tokenizer_json_unigram.c - reads a tokenizer.json of the kind of T5, XLM-RoBERTa and
+ * ALBERT: SentencePiece's Unigram with a normalizer, and U+2581 for spaces. */
 #include "tokenizers/tokenizer_json_internal.h"
 #include "tokenizers/unigram_internal.h"
 
@@ -123,6 +123,16 @@ static bool read_replace(br_step *s, const char *path, json_t *part)
     return s->pattern && s->content;
 }
 
+/* Reads a step that is only a name. Returns false if it is none. */
+static bool is_plain_step(br_step *s, const char *type)
+{
+    s->form = br__form_of_name(type);
+    s->kind = s->form                             ? BR_STEP_FORM
+              : strcmp(type, "StripAccents") == 0 ? BR_STEP_STRIP_ACCENTS
+                                                  : BR_STEP_LOWERCASE;
+    return s->kind != BR_STEP_LOWERCASE || strcmp(type, "Lowercase") == 0;
+}
+
 static bool read_step(br_unigram *u, const char *path, json_t *part)
 {
     if (u->n_steps == BR_MAX_STEPS)
@@ -134,12 +144,15 @@ static bool read_step(br_unigram *u, const char *path, json_t *part)
     }
     if (has_type("normalizer", part, "Replace"))
         return read_replace(s, path, part);
+    const char *type = br__tokenizer_json_type("normalizer", part);
+    if (type && is_plain_step(s, type))
+        return true;
     s->kind = BR_STEP_STRIP;
     if (has_type("normalizer", part, "Strip"))
         return br__tokenizer_json_bool(path, part, "strip_left", false, &s->left) &&
                br__tokenizer_json_bool(path, part, "strip_right", false, &s->right);
-    return br__tokenizer_refuse(path, "normalizer has a part that is not Precompiled, Replace or "
-                                      "Strip");
+    return br__tokenizer_refuse(path, "normalizer has a part that is not Precompiled, Replace, "
+                                      "Strip, NFC, NFD, NFKC, NFKD, StripAccents or Lowercase");
 }
 
 static bool read_normalizer(br_tokenizer *t, const char *path, json_t *root)

@@ -350,7 +350,7 @@ static bool read_rest(br_text_reader *r, br_place *at, const char *end, bool lat
 {
     if (at->p >= end)
         return true;
-    bool whole = late || !r->t->has_late || r->t->kind->normalize;
+    bool whole = late || !r->t->has_late || r->normalizes;
     return whole ? r->read(r, at, end) : read_parts(r, at, end, true);
 }
 

@@ -353,7 +353,9 @@ static bool read_part(br_text_reader *base, br_place *at, const char *end)
 static bool tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
                      br_token_list *list)
 {
-    reader r = { .base = { .t = t, .options = options, .list = list, .read = read_part } };
+    reader r = {
+        .base = { .t = t, .options = options, .list = list, .normalizes = true, .read = read_part }
+    };
     bool ok = br__read_parts(&r.base, text);
     br_free(r.text.items);
     br_free(r.spare.items);

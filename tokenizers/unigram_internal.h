@@ -5,6 +5,7 @@
 #define BR_UNIGRAM_INTERNAL_H
 
 #include "tokenizers/charsmap.h"
+#include "tokenizers/normal_forms.h"
 
 enum { BR_META = 0x2581 }; /* represents a space in pieces */
 
@@ -53,6 +54,9 @@ typedef enum br_step_kind {
     BR_STEP_REPLACE,
     BR_STEP_REPLACE_RUNS, /* runs of two or more */
     BR_STEP_STRIP,
+    BR_STEP_FORM,
+    BR_STEP_STRIP_ACCENTS,
+    BR_STEP_LOWERCASE,
 } br_step_kind;
 
 enum { BR_MAX_STEPS = 8, BR_INERT_CHARS = 0x10000 };
@@ -61,6 +65,7 @@ typedef struct br_step {
     br_step_kind kind;
     char *pattern, *content; /* REPLACE */
     bool left, right;        /* STRIP */
+    br_form form;            /* FORM */
 } br_step;
 
 typedef enum br_prepend {

@@ -19,13 +19,6 @@ static void swap(br_char_list *a, br_char_list *b)
 
 /* ---- The map --------------------------------------------------------------------------------- */
 
-/* Appends a code point of the new text. `more` is 1 minus the number of old code points that it
- * replaces, so an insertion has 1. It is stored in bytes.begin until place() sets the offsets. */
-static bool change(br_char_list *to, uint32_t c, int64_t more)
-{
-    return br__push_char(to, (br_char){ .c = c, .bytes.begin = more });
-}
-
 /* Appends `text`, which replaces `old` code points. */
 static bool replace(br_char_list *to, int64_t old, const char *text)
 {
@@ -34,7 +27,7 @@ static bool replace(br_char_list *to, int64_t old, const char *text)
         uint32_t c;
         bool valid;
         p += br__char_read(p, end, &c, &valid);
-        if (!change(to, c, n < old ? 0 : 1))
+        if (!br__change_char(to, c, n < old ? 0 : 1))
             return false;
     }
     if (n < old && to->count > 0)
@@ -62,38 +55,15 @@ static bool map_cluster(const br_charsmap *m, const br_char *chars, int64_t n, i
         return replace(to, n, text);
     for (int64_t i = 0; i < n; i++) {
         text = br__charsmap_find(m, chars + i, 1, false, &used);
-        if (text ? !replace(to, 1, text) : !change(to, chars[i].c, 0))
+        if (text ? !replace(to, 1, text) : !br__change_char(to, chars[i].c, 0))
             return false;
     }
     return true;
-}
-
-/* Sets the offsets of each new code point. An inserted one has those of the previous one. */
-static void place(const br_char_list *text, br_char_list *to)
-{
-    int64_t at = 0;
-    for (int64_t i = 0; i < to->count; i++) {
-        br_char *c = &to->items[i];
-        int64_t more = c->bytes.begin;
-        const br_char *from = &text->items[more > 0 && at > 0 ? at - 1 : at];
-        c->bytes = from->bytes;
-        c->chars = from->chars;
-        at += more > 0 ? 0 : 1 - more;
-    }
 }
 
 static bool is_inert(const br_unigram *u, uint32_t c)
 {
     return c < BR_INERT_CHARS && u->inert[c / 8] >> c % 8 & 1;
-}
-
-/* Returns whether the map leaves the text as it is. */
-static bool is_kept(const br_unigram *u, const br_char_list *text)
-{
-    for (int64_t i = 0; i < text->count; i++)
-        if (!is_inert(u, text->items[i].c))
-            return false;
-    return true;
 }
 
 static bool apply_map(const br_charsmap *m, const br_char_list *text, br_char_list *to)
@@ -105,7 +75,7 @@ static bool apply_map(const br_charsmap *m, const br_char_list *text, br_char_li
             return false;
         i = end;
     }
-    place(text, to);
+    br__place_chars(text, to);
     return true;
 }
 
@@ -158,17 +128,45 @@ static bool strip(const br_step *s, const br_char_list *text, br_char_list *to)
     return true;
 }
 
+/* Returns whether a step keeps the text, as far as that is known from its code points alone. */
+static bool is_kept(const br_unigram *u, const br_step *s, const br_char_list *text)
+{
+    if (s->kind != BR_STEP_CHARSMAP && s->kind != BR_STEP_FORM)
+        return false;
+    for (int64_t i = 0; i < text->count; i++) {
+        uint32_t c = text->items[i].c;
+        if (!(s->kind == BR_STEP_FORM ? br__form_keeps(s->form, c) : is_inert(u, c)))
+            return false;
+    }
+    return true;
+}
+
+static bool apply(const br_unigram *u, const br_step *s, const br_char_list *text, br_char_list *to)
+{
+    switch (s->kind) {
+    case BR_STEP_CHARSMAP:
+        return apply_map(&u->charsmap, text, to);
+    case BR_STEP_STRIP:
+        return strip(s, text, to);
+    case BR_STEP_FORM:
+        return br__apply_form(s->form, text, to);
+    case BR_STEP_STRIP_ACCENTS:
+        return br__strip_accents(text, to);
+    case BR_STEP_LOWERCASE:
+        return br__lower_chars(text, to);
+    default:
+        return replace_all(s, text, to);
+    }
+}
+
 bool br__unigram_normalize(const br_unigram *u, br_char_list *text, br_char_list *spare)
 {
     for (int i = 0; i < u->n_steps; i++) {
         const br_step *s = &u->steps[i];
-        if (s->kind == BR_STEP_CHARSMAP && is_kept(u, text))
+        if (is_kept(u, s, text))
             continue;
         spare->count = 0;
-        bool ok = s->kind == BR_STEP_CHARSMAP ? apply_map(&u->charsmap, text, spare)
-                  : s->kind == BR_STEP_STRIP  ? strip(s, text, spare)
-                                              : replace_all(s, text, spare);
-        if (!ok)
+        if (!apply(u, s, text, spare))
             return false;
         swap(text, spare);
     }

@@ -386,7 +386,9 @@ static void free_reader(reader *r)
 bool br__tokenize_words(const br_tokenizer *t, const br_text *text,
                         const br_encode_options *options, br_token_list *list)
 {
-    reader r = { .base = { .t = t, .options = options, .list = list, .read = read_part } };
+    reader r = {
+        .base = { .t = t, .options = options, .list = list, .normalizes = true, .read = read_part }
+    };
     bool ok = br__read_parts(&r.base, text);
     free_reader(&r);
     return ok;

@@ -9,6 +9,7 @@
 #include <brasa/models/gpt2.h>
 #include <brasa/models/hf_bert.h>
 #include <brasa/models/llama.h>
+#include <brasa/models/modernbert.h>
 #include <brasa/models/scratch.h>
 #include <brasa/models/t5.h>
 #include <brasa/models/vanilla.h>

@@ -62,6 +62,36 @@ Test(cli_classify, entities)
     program_shell("\"$BRASA\" tag -m $OUT/model -l 4 --stride 0 'a a a a' >$OUT/t");
 }
 
+/* The model of the other tests has three labels, so a model that answers has none of them. */
+static void make_answerer(void)
+{
+    make_model();
+    program_shell("sed -i 's/\"id2label\"/\"unused\"/; s/\"label2id\"/\"unused2\"/' "
+                  "$OUT/model/config.json");
+}
+
+Test(cli_classify, answers)
+{
+    make_answerer();
+    program_shell("\"$BRASA\" answer -m $OUT/model -q a 'a aa aaa' aa >$OUT/t && "
+                  "test $(grep -Ec '^0[.][0-9]{4}  a' $OUT/t) = 2");
+    program_shell(
+        "\"$BRASA\" answer -m $OUT/model -q a -k 3 --impossible -j 'a aa aaa' | "
+        "grep -Eq '^.\"text\":\"a aa aaa\",\"answers\":.*\"start\":[0-9]+,\"end\":[0-9]+}]}$'");
+    program_shell("printf 'a aa aaa\naa\n' >$OUT/texts && "
+                  "\"$BRASA\" answer -m $OUT/model -q a -f $OUT/texts | cmp - $OUT/t");
+    program_shell("\"$BRASA\" answer -m $OUT/model -q a -l 8 --stride 1 --max-answer 2 "
+                  "--split-words 'a aa aaa a aa aaa a' | grep -q '^0'");
+    program_check("answer -m $OUT/model a", 2, "--question is required");
+    program_check("answer -q a", 2, "--model is required");
+    program_check("answer -m $OUT/model -q a", 2, "either texts or --file is required");
+    program_check("answer -m $OUT/model -q a -k 0 a", 2, "--top-k is '0', must be at least 1");
+    program_check("answer -m $OUT/model -q a --stride x a", 2,
+                  "--stride is 'x', must be at least 0");
+    program_check("answer -m $OUT/model -q a -l 99 a", 1,
+                  "max_seq_len is 99, must be at most the model's 14 tokens");
+}
+
 Test(cli_classify, refused)
 {
     make_model();

@@ -72,7 +72,8 @@ Test(cli, a_missing_model_folder)
     static const char *const commands[] = { "generate -m gpt2 a",      "embed -m gpt2 a",
                                             "fill-mask -m gpt2 a",     "attention -m gpt2 a b",
                                             "tokenize --model gpt2 a", "bench embed --model gpt2",
-                                            "classify -m gpt2 a",      "tag -m gpt2 a" };
+                                            "classify -m gpt2 a",      "tag -m gpt2 a",
+                                            "answer -m gpt2 -q a b" };
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         program_check(commands[i], 1, "--model is 'gpt2', but there is no such folder; it must be");
         program_check(commands[i], 1, "&& hf download gpt2 --local-dir gpt2\n");
@@ -139,8 +140,9 @@ Test(cli, bad_arguments)
     program_check("train bert-scratch --set bacth_size=2 --out $OUT", 2,
                   "; did you mean 'batch_size'?");
     program_check("bench kernel", 2, "; did you mean 'kernels'?");
-    static const char *const computing[] = { "embed",    "generate", "fill-mask", "attention",
-                                             "classify", "rerank",   "tag",       "bench" };
+    static const char *const computing[] = { "embed",     "generate", "fill-mask",
+                                             "attention", "classify", "rerank",
+                                             "tag",       "bench",    "answer" };
     for (size_t i = 0; i < sizeof computing / sizeof *computing; i++) {
         char command[64], message[128];
         snprintf(command, sizeof command, "%s --matmul-precision bf16", computing[i]);

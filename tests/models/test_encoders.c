@@ -1,5 +1,5 @@
-/* BERT and its relatives: logits and gradients of every family and head, compared with those of
- * transformers. record_encoders.py wrote the models and the results. */
+/* BERT, its relatives and ModernBERT: logits and gradients of every family and head, compared with
+ * those of transformers. record_encoders.py wrote the models and the results. */
 #include "tests/io/files.h"
 #include "tests/memory.h"
 #include "tests/models/recorded.h"
@@ -23,7 +23,8 @@ static br_tensor *recorded(const char *type, int i, const char *what)
 
 static bool has_types(const char *type)
 {
-    return strcmp(type, "distilbert") != 0 && strcmp(type, "mpnet") != 0;
+    return strcmp(type, "distilbert") != 0 && strcmp(type, "mpnet") != 0 &&
+           strcmp(type, "modernbert") != 0;
 }
 
 static br_model_input recorded_input(const char *type, int i)
@@ -203,6 +204,11 @@ Test(encoders, mpnet_equals_transformers)
     check_family("mpnet");
 }
 
+Test(encoders, modernbert_equals_transformers)
+{
+    check_family("modernbert");
+}
+
 /* ---- Configurations -------------------------------------------------------------------------- */
 
 /* Makes a model of a class from the text of a config.json. */
@@ -303,6 +309,138 @@ Test(encoders, constructors)
     br_scope_end(scope);
 }
 
+/* Reads a configuration of ModernBERT with three layers and these keys. */
+static br_modernbert_config modernbert_with(const char *keys)
+{
+    char text[500];
+    snprintf(text, sizeof text,
+             "{\"model_type\": \"modernbert\", \"vocab_size\": 9, \"pad_token_id\": 0, "
+             "\"hidden_size\": 8, \"num_hidden_layers\": 3, \"num_attention_heads\": 2%s}",
+             keys);
+    files_write(files_path("config.json"), text, strlen(text));
+    br_auto_config *config = br_auto_config_load(files_path("config.json"));
+    br_modernbert_config c = br_modernbert_config_from(config);
+    br_auto_config_free(config);
+    return c;
+}
+
+#define LAYERS(...) ", \"layer_types\": [" __VA_ARGS__ "]"
+#define GLOBAL      "\"full_attention\""
+#define LOCAL       "\"sliding_attention\""
+#define ROPE(type)  ", \"rope_parameters\": {\"full_attention\": {\"rope_theta\": 7, " type "}}"
+
+/* The bases and the types of layers have other keys in older files. */
+Test(encoders, keys_of_modernbert)
+{
+    static const struct {
+        const char *keys;
+        double global, local;
+        int64_t period;
+    } rows[] = {
+        { "", 160000, 10000, 3 },
+        { ", \"global_rope_theta\": 5, \"local_rope_theta\": 6", 5, 6, 3 },
+        { ROPE("\"rope_type\": \"default\"") ", \"local_rope_theta\": 6", 7, 6, 3 },
+        { ROPE("\"type\": \"default\"") ", \"global_rope_theta\": 6", 7, 10000, 3 },
+        { ", \"global_attn_every_n_layers\": 2", 160000, 10000, 2 },
+        { LAYERS(GLOBAL ", " LOCAL ", " GLOBAL), 160000, 10000, 2 },
+        { LAYERS(GLOBAL ", " GLOBAL ", " GLOBAL), 160000, 10000, 1 },
+        { LAYERS(GLOBAL ", " LOCAL ", " LOCAL), 160000, 10000, 3 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        br_modernbert_config c = modernbert_with(rows[i].keys);
+        check_ok();
+        cr_assert_eq(c.global_rope_theta, rows[i].global, "%s", rows[i].keys);
+        cr_assert_eq(c.local_rope_theta, rows[i].local, "%s", rows[i].keys);
+        cr_assert_eq(c.global_attn_every_n_layers, rows[i].period, "%s", rows[i].keys);
+    }
+    check_fails(modernbert_with(ROPE("\"rope_type\": \"yarn\"")).vocab_size,
+                "rope_parameters.full_attention.rope_type is \"yarn\", must be one of \"default\"");
+    check_fails(modernbert_with(", \"rope_parameters\": {\"full_attention\": 5}").vocab_size,
+                "rope_parameters.full_attention is 5, must be an object");
+    check_fails(modernbert_with(", \"local_rope_theta\": 0").vocab_size,
+                "local_rope_theta is 0, must be positive");
+    check_fails(modernbert_with(LAYERS(GLOBAL ", " GLOBAL ", " LOCAL)).vocab_size,
+                "layer_types[2] does not repeat the pattern before it");
+    check_fails(modernbert_with(LAYERS(LOCAL ", " LOCAL ", " LOCAL)).vocab_size,
+                "layer_types[0] does not repeat the pattern before it");
+    check_fails(modernbert_with(LAYERS(GLOBAL ", " LOCAL)).vocab_size,
+                "layer_types has 2 elements, must have one for each of num_hidden_layers 3");
+    check_fails(modernbert_with(LAYERS(GLOBAL ", " LOCAL ", \"local\"")).vocab_size,
+                "layer_types[2] is \"local\", must be \"full_attention\" or \"sliding_attention\"");
+}
+
+static br_modernbert_config small_modernbert(void)
+{
+    br_modernbert_config c = br_modernbert_config_default();
+    c.vocab_size = 9, c.hidden_size = 8, c.num_hidden_layers = 3, c.num_attention_heads = 2;
+    c.intermediate_size = 5, c.pad_token_id = 0;
+    return c;
+}
+
+/* Constructors initialize the weights as transformers does, with truncated normal numbers. */
+Test(encoders, constructors_of_modernbert)
+{
+    br_modernbert_config c = small_modernbert();
+    c.hidden_size = 200;
+    br_scope *scope = br_no_grad_begin();
+    br_modernbert_lm *lm = br_modernbert_for_masked_lm_new(&c);
+    const br_modernbert_layer *layer = br_module_list_at(lm->model->layers, 1);
+    double in = br_item(br_std(layer->attn->Wqkv->weight, 0)),
+           out = br_item(br_std(layer->mlp->Wo->weight, 0));
+    cr_assert(fabs(in / (0.02 * 0.8796) - 1) < 0.05, "%g", in); /* truncated at 2 deviations */
+    cr_assert(fabs(out / in * sqrt(6) - 1) < 0.2, "%g", out);
+    cr_assert(br_item(br_max(br_abs(layer->attn->Wqkv->weight))) <= 0.04 * (1 + 1e-6));
+    cr_assert_eq(lm->decoder->weight, lm->model->embeddings->tok_embeddings->weight);
+    br_module_free(lm);
+    c = small_modernbert();
+    br_tensor *ids = br_from_i64(BR_SHAPE(1, 3), (int64_t[]){ 1, 2, 3 });
+    br_modernbert_classifier *made[] = {
+        br_modernbert_for_sequence_classification_new(&c),
+        br_modernbert_for_token_classification_new(&c),
+        br_modernbert_for_question_answering_new(&c),
+    };
+    for (int i = 0; i < 3; i++) {
+        br_tensor *logits = br_modernbert_classifier_forward(made[i], ids, NULL);
+        cr_assert(logits, "%s", br_error_message());
+        cr_assert_eq(br_ndim(logits), i == 0 ? 2 : 3);
+        br_module_free(made[i]);
+    }
+    br_scope_end(scope);
+}
+
+/* The outputs of the options: the embeddings, each layer, and the attention of a local layer, which
+ * is 0 between distant tokens. */
+Test(encoders, outputs_of_modernbert)
+{
+    br_modernbert_config c = small_modernbert();
+    c.local_attention = 3;
+    br_scope *scope = br_no_grad_begin();
+    br_modernbert *model = br_modernbert_new(&c);
+    br_eval(br_base(model));
+    br_tensor *ids = br_from_i64(BR_SHAPE(1, 4), (int64_t[]){ 1, 2, 3, 4 });
+    br_tensor *states[4], *attentions[3];
+    br_tensor *x = br_modernbert_forward(
+        model, ids, BR_OPTIONS(br_modernbert, .hidden_states = states, .attentions = attentions));
+    cr_assert(x, "%s", br_error_message());
+    cr_assert(br_equal(states[3], x));
+    cr_assert(difference(br_modernbert_forward(model, ids, NULL), x) < 1e-5);
+    for (int64_t i = 0; i < 4; i++)
+        for (int64_t j = 0; j < 4; j++) {
+            cr_assert_neq(br_at(attentions[0], BR_DIMS(0, 1, i, j)), 0);
+            cr_assert_eq(br_at(attentions[1], BR_DIMS(0, 1, i, j)) != 0, labs(i - j) <= 1);
+        }
+    br_tensor *mask = br_from_i64(BR_SHAPE(1, 3), (int64_t[]){ 1, 1, 1 });
+    check_fails(
+        br_modernbert_forward(
+            model, ids, BR_OPTIONS(br_modernbert, .attention_mask = mask, .hidden_states = states)),
+        "modernbert: attention_mask [1, 3] must be [1, 4]");
+    cr_assert_null(states[3]);
+    check_fails(br_modernbert_forward(model, br_select(ids, 0, 0), NULL),
+                "input_ids [4] must have 2 dimensions: batch, tokens");
+    br_module_free(model);
+    br_scope_end(scope);
+}
+
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* A constructor that fails returns an incomplete module, and an error. */
@@ -339,6 +477,25 @@ Test(encoders, invalid_configurations)
     check_refused(
         make("{\"model_type\": \"albert\", \"num_hidden_groups\": 0, " SIZES "}", "AlbertModel"),
         "num_hidden_groups is 0, must be");
+}
+
+Test(encoders, invalid_configurations_of_modernbert)
+{
+    br_modernbert_config c = small_modernbert();
+    c.num_labels = 3;
+    check_refused(br_modernbert_for_question_answering_new(&c),
+                  "num_labels is 3, but a model that answers questions has 2");
+    c.classifier_pooling = "max";
+    check_refused(br_modernbert_new(&c), "classifier_pooling is 'max', must be cls or mean");
+    c.local_rope_theta = -1;
+    check_refused(br_modernbert_new(&c), "local_rope_theta is -1, must be positive");
+    c.hidden_size = 6;
+    check_refused(br_modernbert_new(&c), "hidden_size 6 / num_attention_heads 2 is odd");
+    c.pad_token_id = 9;
+    check_refused(br_modernbert_new(&c), "pad_token_id is 9, must be below vocab_size 9");
+    c.global_attn_every_n_layers = 0;
+    check_refused(br_modernbert_new(&c), "global_attn_every_n_layers is 0, must be");
+    check_refused(br_modernbert_new(NULL), "modernbert: config is NULL");
 }
 
 /* Padding needs no position of its own, so a longer row is accepted if it has enough padding. */
@@ -393,6 +550,8 @@ Test(encoders, saved_weights_have_the_names_of_transformers)
     check_saved("electra", "ElectraForMaskedLM");
     check_saved("electra", "ElectraForPreTraining");
     check_saved("mpnet", "MPNetForMaskedLM");
+    check_saved("modernbert", "ModernBertForMaskedLM");
+    check_saved("modernbert", "ModernBertForSequenceClassification");
     br_scope_end(scope);
 }
 

@@ -274,7 +274,7 @@ Test(heads, unknown_keys_are_reported)
 {
     static const char *const types[] = { "bert",        "gpt2",      "t5",         "roberta",
                                          "xlm-roberta", "camembert", "distilbert", "electra",
-                                         "albert",      "mpnet" };
+                                         "albert",      "mpnet",     "modernbert" };
     static const char *const bases[] = {
         "hf_bert/pretraining",
         "gpt2/lm",
@@ -286,6 +286,7 @@ Test(heads, unknown_keys_are_reported)
         "encoders/electra0",
         "encoders/albert0",
         "encoders/mpnet0",
+        "encoders/modernbert0",
     };
     json_t *written = json_load_file(BRASA_TEST_DIR "/pretrained/config_keys.json", 0, NULL);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {

@@ -9,19 +9,20 @@ Requires transformers from PyPI; written with 5.23.0.
 import json
 
 from transformers import (AlbertConfig, BertConfig, CamembertConfig, DistilBertConfig, ElectraConfig, Gemma2Config,
-                          Gemma3TextConfig, GPT2Config, LlamaConfig, MistralConfig, MPNetConfig, Qwen2Config, Qwen3Config,
-                          RobertaConfig, SmolLM3Config, T5Config, XLMRobertaConfig)
+                          Gemma3TextConfig, GPT2Config, LlamaConfig, MistralConfig, ModernBertConfig, MPNetConfig, Qwen2Config,
+                          Qwen3Config, RobertaConfig, SmolLM3Config, T5Config, XLMRobertaConfig)
 
 CONFIGS = (BertConfig, RobertaConfig, XLMRobertaConfig, CamembertConfig, DistilBertConfig, ElectraConfig, AlbertConfig,
-           MPNetConfig, GPT2Config, T5Config, LlamaConfig, MistralConfig, SmolLM3Config, Qwen2Config, Qwen3Config,
-           Gemma2Config, Gemma3TextConfig)
+           MPNetConfig, ModernBertConfig, GPT2Config, T5Config, LlamaConfig, MistralConfig, SmolLM3Config, Qwen2Config,
+           Qwen3Config, Gemma2Config, Gemma3TextConfig)
 
 # Keys about the package and a single run; labels, which are read one by one; and the keys that T5's
-# constructor derives from feed_forward_proj and tie_word_embeddings.
+# constructor derives from feed_forward_proj and tie_word_embeddings, and ModernBERT's from keys of older files.
 LEFT_OUT = {
     "transformers_version", "_name_or_path", "model_type", "return_dict", "dtype",
     "id2label", "label2id",
     "dense_act_fn", "is_gated_act", "scale_decoder_outputs",
+    "layer_types", "rope_parameters",
 }
 # Keys of decoders whose default the constructor derives from other keys.
 LAYERS, QWEN = {"rope_parameters", "layer_types"}, {"rope_parameters", "layer_types", "sliding_window"}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes config_cases.tsv: every key of the config.json of a BERT, its relatives, a GPT-2, a T5, a Llama and its relatives,
-with a value other than its default, and what must happen.
+"""Writes config_cases.tsv: every key of the config.json of a BERT, its relatives, a ModernBERT, a GPT-2, a T5, a Llama and
+its relatives, with a value other than its default, and what must happen.
 
     record_config_cases.py write       writes the file
     record_config_cases.py check       fails if the file differs from what this version of transformers gives
@@ -25,9 +25,9 @@ import torch
 from transformers import (AlbertConfig, AlbertForMaskedLM, BertConfig, BertForPreTraining, DistilBertConfig,
                           DistilBertForMaskedLM, ElectraConfig, ElectraForMaskedLM, Gemma2Config, Gemma2ForCausalLM,
                           Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
-                          MistralConfig, MistralForCausalLM, MPNetConfig, MPNetForMaskedLM, Qwen2Config, Qwen2ForCausalLM,
-                          Qwen3Config, Qwen3ForCausalLM, RobertaConfig, RobertaForMaskedLM, SmolLM3Config,
-                          SmolLM3ForCausalLM, T5Config, T5ForConditionalGeneration)
+                          MistralConfig, MistralForCausalLM, ModernBertConfig, ModernBertForMaskedLM, MPNetConfig,
+                          MPNetForMaskedLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, RobertaConfig,
+                          RobertaForMaskedLM, SmolLM3Config, SmolLM3ForCausalLM, T5Config, T5ForConditionalGeneration)
 from transformers.utils import logging
 
 CASES = Path(__file__).resolve().parent / "config_cases.tsv"
@@ -46,6 +46,10 @@ CLASSES = {
     "electra": (ElectraConfig, ElectraForMaskedLM, SIZES | dict(embedding_size=8)),
     "albert": (AlbertConfig, AlbertForMaskedLM, SIZES | dict(embedding_size=8, num_hidden_groups=2)),
     "mpnet": (MPNetConfig, MPNetForMaskedLM, SIZES),
+    "modernbert": (ModernBertConfig, ModernBertForMaskedLM,
+                   dict(vocab_size=20, hidden_size=12, num_hidden_layers=3, num_attention_heads=2, intermediate_size=10,
+                        local_attention=4, pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2,
+                        dtype="float32")),
     "gpt2": (GPT2Config, GPT2LMHeadModel,
              dict(vocab_size=20, n_positions=16, n_embd=12, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=2, dtype="float32")),
     "t5": (T5Config, T5ForConditionalGeneration,
@@ -62,7 +66,7 @@ CLASSES = {
                     GEMMA_SIZES | dict(layer_types=["sliding_attention", "full_attention"])),
 }
 DECODERS = ("llama", "mistral", "smollm3", "qwen2", "qwen3", "gemma2", "gemma3_text")
-NAMED = ("bert", "gpt2", "t5") + DECODERS  # modules have the names of files
+NAMED = ("bert", "modernbert", "gpt2", "t5") + DECODERS  # modules have the names of files
 NOT_RUN = {"return_dict"}  # some models of transformers need its default
 # The keys of every model type.
 COMMON = {
@@ -209,6 +213,50 @@ KEYS = {
         "relative_attention_num_buckets": (36, "changed"),
         "pad_token_id": (4, "same"),
     },
+    "modernbert": {
+        "architectures": (["ModernBertModel"], "class"),
+        "is_encoder_decoder": (True, "refused"),
+        "rope_scaling": ({"rope_type": "linear", "factor": 2.0}, "refused"),
+        "hidden_size": (16, "changed"),
+        "intermediate_size": (14, "changed"),
+        "num_hidden_layers": (2, "refused"),  # layer_types has 3
+        "num_attention_heads": (3, "changed"),
+        "hidden_activation": ("relu", "changed"),
+        "max_position_embeddings": (4, "same"),
+        "initializer_range": (0.5, "field"),
+        "initializer_cutoff_factor": (3.0, "field"),
+        "norm_eps": (0.1, "changed"),
+        "layer_norm_eps": (0.1, "same"),
+        "norm_bias": (True, "changed"),
+        "pad_token_id": (4, "field"),
+        "eos_token_id": (4, "same"),
+        "bos_token_id": (4, "same"),
+        "cls_token_id": (4, "same"),
+        "sep_token_id": (4, "same"),
+        "attention_bias": (True, "changed"),
+        "attention_dropout": (0.3, "field"),
+        "layer_types": (["full_attention", "sliding_attention", "full_attention"], "changed"),
+        "rope_parameters": ({"full_attention": {"rope_type": "default", "rope_theta": 50.0},
+                             "sliding_attention": {"rope_type": "default", "rope_theta": 7.0}}, "changed"),
+        "global_attn_every_n_layers": (2, "same"),  # layer_types and rope_parameters are in the file
+        "global_rope_theta": (50.0, "same"),
+        "local_rope_theta": (7.0, "same"),
+        "sliding_window": (1, "changed"),
+        "local_attention": (7, "changed"),
+        "embedding_dropout": (0.3, "field"),
+        "mlp_bias": (True, "changed"),
+        "mlp_dropout": (0.3, "field"),
+        "decoder_bias": (False, "changed"),
+        "classifier_pooling": ("mean", "same"),
+        "classifier_dropout": (0.3, "field"),
+        "classifier_bias": (True, "changed"),
+        "classifier_activation": ("relu", "changed"),
+        "deterministic_flash_attn": (True, "same"),
+        "sparse_prediction": (True, "same"),
+        "sparse_pred_ignore_index": (0, "same"),
+        "reference_compile": (True, "same"),
+        "position_embedding_type": ("absolute", "same"),
+    },
     "gpt2": {
         "architectures": (["GPT2Model"], "class"),
         "is_encoder_decoder": (True, "refused"),
@@ -291,7 +339,11 @@ def refusal(name, key, value):
     """Returns a part of the message for a value that is not supported."""
     if key == "model_type" and name in DECODERS:
         return f"config.json: model_type is {json.dumps(value)}, must be llama, mistral, "
-    if key == "model_type" and name not in ("gpt2", "t5"):
+    if name == "modernbert" and key == "num_hidden_layers":
+        return "config.json: layer_types has 3 elements, must have one for each of num_hidden_layers 2"
+    if key == "rope_scaling":
+        return "config.json: rope_scaling is an object, must be null"
+    if key == "model_type" and name not in ("modernbert", "gpt2", "t5"):
         return f"config.json: model_type is {json.dumps(value)}, must be bert, roberta, "
     if key == "num_hidden_layers":
         lists = "no_rope_layers" if name == "smollm3" else "layer_types"
@@ -311,7 +363,8 @@ def null_case(name, path, base, key, kind, plain):
     try:
         found = numbers(name, path.parent)
     except Exception:
-        ignored = kind == "same" and key not in ("feed_forward_proj", "max_position_embeddings")
+        is_read = key in ("feed_forward_proj", "classifier_pooling") or (key == "max_position_embeddings" and name in DECODERS)
+        ignored = kind == "same" and not is_read
         return ("ignored", plain) if ignored else ("refused", f"{shown(name, key)} is null, must be ")
     return "same" if found == plain else "changed", found
 

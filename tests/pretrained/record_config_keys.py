@@ -18,7 +18,10 @@ from record_auto_config import CONFIGS
 SIZES = {"vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads", "n_embd", "n_head",
          "n_layer", "n_positions", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
          "max_position_embeddings", "relative_attention_num_buckets", "relative_attention_max_distance", "dim", "n_layers",
-         "n_heads", "hidden_dim", "embedding_size", "num_hidden_groups", "inner_group_num", "type_vocab_size"}
+         "n_heads", "hidden_dim", "embedding_size", "num_hidden_groups", "inner_group_num", "type_vocab_size",
+         "layer_types"}
+# Ids that are in the vocabularies of the recorded models.
+IDS = {"modernbert": {"pad_token_id": 0}}
 # Written by transformers 4.
 OLD = dict(_name_or_path="x", torch_dtype="float32", gradient_checkpointing=False, pruned_heads={}, torchscript=False,
            use_bfloat16=False, tie_encoder_decoder=False, finetuning_task=None, task_specific_params={},
@@ -27,7 +30,7 @@ OLD = dict(_name_or_path="x", torch_dtype="float32", gradient_checkpointing=Fals
 
 def record(cls):
     with tempfile.TemporaryDirectory() as folder:
-        cls().save_pretrained(folder)
+        cls(**IDS.get(cls.model_type, {})).save_pretrained(folder)
         written = json.loads((Path(folder) / "config.json").read_text())
     skipped = GenerationConfig._get_default_generation_params()
     return {k: v for k, v in {**OLD, **skipped, **written}.items() if k not in SIZES and v is not None}

@@ -1,5 +1,6 @@
-/* Every key of the config.json of a BERT, its relatives, a GPT-2, a T5, a Llama and its relatives,
- * with a value other than its default, and with null: config_cases.tsv has transformers' numbers.
+/* Every key of the config.json of a BERT, its relatives, a ModernBERT, a GPT-2, a T5, a Llama and
+ * its relatives, with a value other than its default, and with null: config_cases.tsv has
+ * transformers' numbers.
  * record_config_cases.py wrote it and describes it. */
 #include "tests/io/files.h"
 #include "tests/models/recorded.h"
@@ -52,6 +53,9 @@ static void *make(const char *type, const br_auto_config *config)
     } else if (is_llama(type)) {
         br_llama_config c = br_llama_config_from(config);
         model = br_failed() ? NULL : br_llama_lm_new(&c);
+    } else if (strcmp(type, "modernbert") == 0) {
+        br_modernbert_config c = br_modernbert_config_from(config);
+        model = br_failed() ? NULL : br_modernbert_for_masked_lm_new(&c);
     } else {
         br_hf_bert_config c = br_hf_bert_config_from(config);
         bool both = strcmp(type, "bert") == 0;
@@ -68,7 +72,8 @@ static void *make(const char *type, const br_auto_config *config)
 /* Sets the weights of weight() in record_config_cases.py, and returns their number. */
 static int64_t fill(const char *type, void *model)
 {
-    bool is_named = is_llama(type) || strcmp(type, "bert") == 0 || strcmp(type, "gpt2") == 0 ||
+    bool is_named = is_llama(type) || strcmp(type, "bert") == 0 ||
+                    strcmp(type, "modernbert") == 0 || strcmp(type, "gpt2") == 0 ||
                     strcmp(type, "t5") == 0;
     int64_t n = 0;
     br_named_list *parameters = br_parameters(model);
@@ -95,6 +100,8 @@ static br_tensor *logits_of(const char *type, void *model)
         logits = br_gpt2_lm_forward(model, ids, NULL);
     else if (is_llama(type))
         logits = br_llama_lm_forward(model, ids, NULL);
+    else if (strcmp(type, "modernbert") == 0)
+        logits = br_modernbert_lm_forward(model, ids, NULL);
     else if (strcmp(type, "t5") != 0)
         br_hf_bert_pretraining_forward(model, ids, NULL, &logits, NULL);
     else
@@ -132,6 +139,7 @@ static double field_of(const config_case *c, const br_auto_config *config)
     br_gpt2_config gpt2 = { 0 };
     br_t5_config t5 = { 0 };
     br_llama_config llama = { 0 };
+    br_modernbert_config modern = { 0 };
     const char *type = c->type;
     if (strcmp(type, "gpt2") == 0) {
         gpt2 = br_gpt2_config_from(config);
@@ -140,6 +148,8 @@ static double field_of(const config_case *c, const br_auto_config *config)
     } else if (is_llama(type)) {
         llama = br_llama_config_from(config);
         type = "llama";
+    } else if (strcmp(type, "modernbert") == 0) {
+        modern = br_modernbert_config_from(config);
     } else {
         bert = br_hf_bert_config_from(config);
         type = "bert";
@@ -158,6 +168,13 @@ static double field_of(const config_case *c, const br_auto_config *config)
         { "bert", "qa_dropout", bert.qa_dropout },
         { "bert", "initializer_range", bert.initializer_range },
         { "bert", "pad_token_id", (double)bert.pad_token_id },
+        { "modernbert", "embedding_dropout", modern.embedding_dropout },
+        { "modernbert", "attention_dropout", modern.attention_dropout },
+        { "modernbert", "mlp_dropout", modern.mlp_dropout },
+        { "modernbert", "classifier_dropout", modern.classifier_dropout },
+        { "modernbert", "initializer_range", modern.initializer_range },
+        { "modernbert", "initializer_cutoff_factor", modern.initializer_cutoff_factor },
+        { "modernbert", "pad_token_id", (double)modern.pad_token_id },
         { "gpt2", "embd_pdrop", gpt2.embd_pdrop },
         { "gpt2", "attn_pdrop", gpt2.attn_pdrop },
         { "gpt2", "resid_pdrop", gpt2.resid_pdrop },
@@ -213,6 +230,7 @@ static void check_class(const config_case *c, json_t *value)
         { "electra", "encoders/electra0" },
         { "albert", "encoders/albert0" },
         { "mpnet", "encoders/mpnet0" },
+        { "modernbert", "encoders/modernbert0" },
     };
     char path[512], dir[512];
     int i = 0;
@@ -238,6 +256,8 @@ static void check_class(const config_case *c, json_t *value)
 /* Of the keys that are read, only eos_token_id and lists for the layers may be a list. */
 static void check_other_type(const config_case *c)
 {
+    if (strcmp(c->key, "layer_types") == 0)
+        return;
     char message[200];
     if (strcmp(c->key, "layer_types") == 0 || strcmp(c->key, "no_rope_layers") == 0)
         return;

@@ -385,7 +385,7 @@ Test(pipeline, folders_that_do_not_fit)
     check_load(texts,
                "model_type is \"gpt2\", but classes of texts are supported only for \"bert\"");
     check_load(BR_TASK_TOKEN_CLASSIFICATION, "but tags of tokens are supported only for \"bert\"");
-    check_load(BR_TASK_BASE, "task is 1, must be BR_TASK_SEQUENCE_CLASSIFICATION or");
+    check_load(BR_TASK_BASE, "task is 1, must be BR_TASK_SEQUENCE_CLASSIFICATION, ");
     make_folder(NULL);
     write_weights(false);
     check_load(texts, "the files lack weights of a BertForSequenceClassification, which would have "

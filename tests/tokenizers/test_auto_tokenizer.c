@@ -1,6 +1,7 @@
 /* tests/tokenizers/test_auto_tokenizer.c - the tokenizer of a model folder: which file it is loaded
  * from, what the side files change, compared with recorded results of the AutoTokenizer of PyPI's
- * `transformers` (auto_cases.json, written by record_auto.py), and invalid side files. */
+ * `transformers` (auto_cases.json, written by record_auto.py; class_cases.json, by
+ * record_classes.py), and invalid side files. */
 #include "tests/io/files.h"
 #include "tests/memory.h"
 #include "tests/support.h"
@@ -78,6 +79,7 @@ static void remove_files(void)
                                          "vocab.json",
                                          "merges.txt",
                                          "spiece.model",
+                                         "sentencepiece.bpe.model",
                                          "tokenizer.json",
                                          "config.json",
                                          "added_tokens.json",
@@ -98,13 +100,13 @@ static void replay(int at, const br_tokenizer *t, json_t *c)
     br_encoding_free(e);
 }
 
-Test(auto_tokenizer, recorded_folders)
+/* Replays the folders of a file of recorded cases. */
+static void check_folders(const char *path, size_t least)
 {
     json_error_t error;
-    json_t *records = json_load_file(BRASA_TEST_DIR "/tokenizers/auto_cases.json", 0, &error),
-           *record;
+    json_t *records = json_load_file(path, 0, &error), *record;
     cr_assert(records, "%s", error.text);
-    cr_assert_geq(json_array_size(records), 16);
+    cr_assert_geq(json_array_size(records), least);
     size_t i, k;
     json_array_foreach(records, i, record)
     {
@@ -120,6 +122,17 @@ Test(auto_tokenizer, recorded_folders)
         remove_files();
     }
     json_decref(records);
+}
+
+Test(auto_tokenizer, recorded_folders)
+{
+    check_folders(BRASA_TEST_DIR "/tokenizers/auto_cases.json", 16);
+}
+
+/* RoBERTa, XLM-RoBERTa, CamemBERT, ALBERT and MPNet without tokenizer.json. */
+Test(auto_tokenizer, recorded_folders_of_other_classes)
+{
+    check_folders(BRASA_TEST_DIR "/tokenizers/class_cases.json", 8);
 }
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
@@ -171,7 +184,7 @@ static const struct {
     { "BERT GPT-2 T5", "pad_to_multiple_of", N },
     { "BERT GPT-2 T5", "pad_token_type_id", N },
     { "BERT GPT-2 T5", "clean_up_tokenization_spaces", H },
-    { "BERT GPT-2 T5", "model_input_names", N },
+    { "BERT GPT-2 T5", "model_input_names", H },
     { "BERT GPT-2 T5", "name_or_path", N },
     { "BERT GPT-2 T5", "special_tokens_map_file", N },
     { "BERT GPT-2 T5", "tokenizer_file", N },
@@ -450,7 +463,17 @@ Test(auto_tokenizer, classes)
                                "vocab.txt"),
               "%s", warnings);
     put("config.json", "{\"model_type\":\"roberta\"}");
-    check_fails(load(NULL), "config.json: model_type is 'roberta', which needs tokenizer.json");
+    check_fails(load(NULL),
+                "config.json: model_type is 'roberta', which needs vocab.json or tokenizer.json");
+    put("config.json", "{\"model_type\":\"modernbert\"}");
+    check_fails(load(NULL),
+                "model_type is 'modernbert', which needs tokenizer.json, but there is no "
+                "such file; write one with AutoTokenizer.from_pretrained(DIR)");
+    put("config.json", "{\"model_type\":\"mpnet\"}");
+    put("tokenizer_config.json", "{\"cls_token\":\"[CLS]\"}");
+    check_fails(load(NULL), "cls_token is '[CLS]', but without a tokenizer.json only '<s>' is "
+                            "supported for MPNetTokenizer; write a tokenizer.json with");
+    unlink(files_path("tokenizer_config.json"));
     put("config.json", "{\"model_type\":\"bert\"}");
     check_ids(NULL, "a", 3, (int64_t[]){ 2, 5, 3 });
     check_fails(load(BR_OPTIONS(br_auto_tokenizer, .add_prefix_space = BR_SETTING_ON)),

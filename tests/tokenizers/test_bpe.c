@@ -270,7 +270,7 @@ Test(bpe, json_of_gpt2s_kind)
     br_encoding_free(e);
     br_tokenizer_free(t);
     static const char *const cases[][3] = {
-        { "null", "{\"type\":\"NFC\"}", "normalizer is given" },
+        { "null", "{\"type\":\"Nmt\"}", "normalizer is Nmt, which is not supported" },
         { "\"ByteLevel\",\"add", "\"Split\",\"add", "pre_tokenizer is Split" },
         { "use_regex\":true", "use_regex\":false", "use_regex is false" },
         { "\"ByteLevel\",\"trim", "\"RobertaProcessing\",\"trim",

@@ -32,6 +32,11 @@ Test(char_table, words)
     cr_assert_eq(digest(&br__word_chars), 0x407afcb27df2a7c4);
 }
 
+Test(char_table, normal)
+{
+    cr_assert_eq(digest(&br__normal_chars), 0x6104d38915a6e667);
+}
+
 Test(char_table, white_space)
 {
     for (uint32_t c = 0; c < BR_CHARS; c++) {

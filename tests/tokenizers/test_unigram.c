@@ -281,7 +281,7 @@ Test(unigram, json_of_t5s_kind)
         { "BAAAAAAAAABhAA==", "BAAAAAABAABhAA==", "a leaf is missing" },
         { "BAAAAAAAAABhAA==", "BAAAAAAAAIBhAA==", "root is a leaf" },
         { "BAAAAAAAAABhAA==", "CAAAAAAFAAACAACAYQA=", "a leaf that points outside the texts" },
-        { "\"Precompiled\"", "\"NFC\"", "not Precompiled, Replace or" },
+        { "\"Precompiled\"", "\"Nmt\"", "not Precompiled, Replace, Strip, NFC" },
         { " {2,}", " +", "pattern of Replace is ' +'" },
         { "{\"Regex\":\" {2,}\"}", "{\"String\":\"\"}", "pattern of Replace" },
         { "WhitespaceSplit", "Whitespace", "pre_tokenizer is not" },

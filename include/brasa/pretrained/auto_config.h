@@ -5,10 +5,10 @@
  *
  * A key that is not in the file has transformers' default for the file's model type. The known
  * types are those of the families of models (brasa/pretrained/family.h). A key with several names
- * (hidden_size and gpt2's n_embd) is found by each. "rope_parameters.factor" is a key of a nested
- * object. A key that is missing or of the wrong type is an error that names the file and the key;
- * the functions then return 0, false or NULL. docs/auto_config.md lists which files are rejected.
- */
+ * (hidden_size and gpt2's n_embd) is found by each. A key with dots is a path into objects:
+ * "rope_parameters.full_attention.rope_theta". A key that is missing or of the wrong type is
+ * an error that names the file and the key; the functions then return 0, false or NULL.
+ * docs/auto_config.md lists which files are rejected. */
 #ifndef BRASA_PRETRAINED_AUTO_CONFIG_H
 #define BRASA_PRETRAINED_AUTO_CONFIG_H
 

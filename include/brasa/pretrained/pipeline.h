@@ -1,5 +1,6 @@
-/* brasa/pretrained/pipeline.h - pretrained models that classify texts or tag their tokens, like
- * transformers' pipelines "text-classification" and "token-classification".
+/* brasa/pretrained/pipeline.h - pretrained models that classify texts, tag their tokens or answer
+ * questions, like transformers' pipelines "text-classification", "token-classification" and
+ * "question-answering".
  *
  *     br_pipeline *sentiment =
  *         br_pipeline_load("distilbert-sst2", BR_TASK_SEQUENCE_CLASSIFICATION, NULL, NULL);
@@ -35,10 +36,11 @@ typedef struct br_pipeline_options {
     .struct_size = sizeof(br_pipeline_options), .dtype = BR_DTYPE_AUTO
 BR_API br_pipeline_options br_pipeline_defaults(void);
 
-/* Loads the class of the folder's family for a task: BR_TASK_SEQUENCE_CLASSIFICATION or
- * BR_TASK_TOKEN_CLASSIFICATION. Returns NULL and an error on failure; it is an error if the files
- * lack weights of the head. `options` and `report` may be NULL; `report` is that of
- * br_auto_model_load(), which the caller frees with br_auto_model_report_clear(). */
+/* Loads the class of the folder's family for a task: BR_TASK_SEQUENCE_CLASSIFICATION,
+ * BR_TASK_TOKEN_CLASSIFICATION or BR_TASK_QUESTION_ANSWERING. Returns NULL and an error on failure;
+ * it is an error if the files lack weights of the head. `options` and `report` may be NULL;
+ * `report` is that of br_auto_model_load(), which the caller frees with
+ * br_auto_model_report_clear(). */
 BR_API br_pipeline *br_pipeline_load(const char *dir, br_model_task task,
                                      const br_pipeline_options *options,
                                      br_auto_model_report *report);
@@ -157,6 +159,45 @@ BR_API br_entities *br_pipeline_tag(br_pipeline *self, const br_text *text,
                                     const br_tag_options *options);
 /* Frees entities. NULL is ignored. */
 BR_API void br_entities_free(br_entities *entities);
+
+/* ---- Answers to questions -------------------------------------------------------------------- */
+
+/* The names are those of transformers 4. */
+typedef struct br_answer_options {
+    size_t struct_size;
+    int64_t top_k;          /* at most this many answers */
+    int64_t max_answer_len; /* of an answer, in tokens, before it is extended to whole words */
+    int64_t max_seq_len;    /* of the question and a part of the context, in tokens; 0: 384, or the
+                               model's limit if that is less */
+    int64_t doc_stride; /* number of tokens that consecutive parts of the context share; -1: half
+                           of max_seq_len, at most 128 */
+    bool handle_impossible_answer; /* an empty answer may be the best */
+    bool align_to_words;           /* extend answers to whole words */
+} br_answer_options;
+#define br_answer_default_fields                                                                  \
+    .struct_size = sizeof(br_answer_options), .top_k = 1, .max_answer_len = 15, .doc_stride = -1, \
+    .align_to_words = true
+BR_API br_answer_options br_answer_defaults(void);
+
+typedef struct br_answer {
+    double score;         /* the probability; the sum of those of equal answers */
+    br_span bytes, chars; /* offsets in the context, in bytes and in code points; the empty answer
+                             is at 0 */
+} br_answer;
+
+typedef struct br_answers {
+    int64_t count;
+    br_answer *items;
+} br_answers;
+
+/* Returns the answers to a question that are parts of the context, the best first, for
+ * br_answers_free(); NULL and an error on failure. A longer context is read in parts. Answers that
+ * differ only in case are one answer. There is no answer of probability 0, so there may be none at
+ * all. `options` may be NULL. */
+BR_API br_answers *br_pipeline_answer(br_pipeline *self, const br_text *question,
+                                      const br_text *context, const br_answer_options *options);
+/* Frees answers. NULL is ignored. */
+BR_API void br_answers_free(br_answers *answers);
 
 #ifdef __cplusplus
 }

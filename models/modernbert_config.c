@@ -1,0 +1,284 @@
+/* models/modernbert_config.c - ModernBERT's configuration and initial weights. */
+#include "models/modernbert_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static const char op[] = "modernbert";
+
+br_modernbert_config br_modernbert_config_default(void)
+{
+    return (br_modernbert_config){
+        .vocab_size = 50368,
+        .hidden_size = 768,
+        .intermediate_size = 1152,
+        .num_hidden_layers = 22,
+        .num_attention_heads = 12,
+        .num_labels = 2,
+        .pad_token_id = 50283,
+        .global_attn_every_n_layers = 3,
+        .local_attention = 128,
+        .global_rope_theta = 160000,
+        .local_rope_theta = 10000,
+        .norm_eps = 1e-5,
+        .initializer_range = 0.02,
+        .initializer_cutoff_factor = 2,
+        .hidden_activation = "gelu",
+        .classifier_activation = "gelu",
+        .classifier_pooling = "cls",
+        .decoder_bias = true,
+    };
+}
+
+/* ---- config.json ----------------------------------------------------------------------------- */
+
+/* Returns true if the file has the key, even if it is null. */
+static bool is_in_file(const br_auto_config *config, const char *key)
+{
+    return br_auto_config_has(config, key) || br_auto_config_is_null(config, key);
+}
+
+static void read_sizes(const br_auto_config *config, br_modernbert_config *c)
+{
+    c->vocab_size = br_auto_config_size(config, "vocab_size");
+    c->hidden_size = br_auto_config_size(config, "hidden_size");
+    c->intermediate_size = br_auto_config_size(config, "intermediate_size");
+    c->num_hidden_layers = br_auto_config_size(config, "num_hidden_layers");
+    c->num_attention_heads = br_auto_config_size(config, "num_attention_heads");
+    c->num_labels = br_auto_config_size(config, "num_labels");
+    c->pad_token_id = br_auto_config_padding(config);
+    c->local_attention = br_auto_config_size(config, "local_attention");
+    if (is_in_file(config, "sliding_window")) /* half of local_attention, and settles it */
+        c->local_attention = 2 * br_auto_config_size(config, "sliding_window");
+}
+
+static void read_numbers(const br_auto_config *config, br_modernbert_config *c)
+{
+    c->embedding_dropout = br_auto_config_probability(config, "embedding_dropout");
+    c->attention_dropout = br_auto_config_probability(config, "attention_dropout");
+    c->mlp_dropout = br_auto_config_probability(config, "mlp_dropout");
+    c->classifier_dropout = br_auto_config_probability(config, "classifier_dropout");
+    c->norm_eps = br_auto_config_number(config, "norm_eps");
+    c->initializer_range = br_auto_config_number(config, "initializer_range");
+    c->initializer_cutoff_factor = br_auto_config_number(config, "initializer_cutoff_factor");
+}
+
+static void read_choices(const br_auto_config *config, br_modernbert_config *c)
+{
+    static const char *const poolings[] = { "cls", "mean" };
+    c->hidden_activation = br_auto_config_activation(config, "hidden_activation", NULL);
+    c->classifier_activation = br_auto_config_activation(config, "classifier_activation", NULL);
+    int i = br_auto_config_choice(config, "classifier_pooling", 2, poolings);
+    c->classifier_pooling = i < 0 ? NULL : poolings[i];
+    c->attention_bias = br_auto_config_bool(config, "attention_bias");
+    c->mlp_bias = br_auto_config_bool(config, "mlp_bias");
+    c->norm_bias = br_auto_config_bool(config, "norm_bias");
+    c->classifier_bias = br_auto_config_bool(config, "classifier_bias");
+    c->decoder_bias = br_auto_config_bool(config, "decoder_bias");
+    c->untied = !br_auto_config_bool(config, "tie_word_embeddings");
+}
+
+/* ---- Types of layers ------------------------------------------------------------------------- */
+
+/* Returns true if element i of layer_types is local. */
+static bool is_local(const br_auto_config *config, int64_t i)
+{
+    const char *type = br_auto_config_list_string(config, "layer_types", i);
+    bool local = type && strcmp(type, "sliding_attention") == 0;
+    if (type && !local && strcmp(type, "full_attention") != 0)
+        br_raise(BR_ERROR_FORMAT,
+                 "modernbert: %s: layer_types[%" PRId64
+                 "] is \"%s\", must be \"full_attention\" or \"sliding_attention\"",
+                 br_auto_config_path(config), i, br_printable(type));
+    return local;
+}
+
+/* Returns the n for which layer_types says that layers 0, n, 2 n, ... are global. */
+static int64_t read_pattern(const br_auto_config *config, int64_t layers)
+{
+    int64_t n = 1, count = br_auto_config_list_size(config, "layer_types");
+    if (count != layers && !br_error_pending())
+        br_raise(BR_ERROR_FORMAT,
+                 "modernbert: %s: layer_types has %" PRId64
+                 " elements, must have one for each of num_hidden_layers %" PRId64,
+                 br_auto_config_path(config), count, layers);
+    while (n < count && !br_error_pending() && is_local(config, n))
+        n++;
+    for (int64_t i = 0; i < count && !br_error_pending(); i++)
+        if (is_local(config, i) != (i % n != 0) && !br_error_pending())
+            br_raise(BR_ERROR_FORMAT,
+                     "modernbert: %s: layer_types[%" PRId64
+                     "] does not repeat the pattern before it: only one \"full_attention\" "
+                     "followed by n - 1 \"sliding_attention\", again and again, is supported",
+                     br_auto_config_path(config), i);
+    return n;
+}
+
+static int64_t read_period(const br_auto_config *config, int64_t layers)
+{
+    if (br_auto_config_has(config, "layer_types"))
+        return read_pattern(config, layers);
+    return is_in_file(config, "global_attn_every_n_layers")
+               ? br_auto_config_size(config, "global_attn_every_n_layers")
+               : br_modernbert_config_default().global_attn_every_n_layers;
+}
+
+/* ---- Rotary positions ------------------------------------------------------------------------ */
+
+/* The places of a base: the key of old files and the keys of rope_parameters. */
+typedef struct rope_keys {
+    const char *old, *theta, *rope_type, *type;
+} rope_keys;
+
+/* Checks that the positions are not scaled. */
+static void check_rope_type(const br_auto_config *config, const rope_keys *keys)
+{
+    const char *key = br_auto_config_has(config, keys->rope_type) ? keys->rope_type : keys->type;
+    if (br_auto_config_has(config, key))
+        br_auto_config_choice(config, key, BR_CHOICES("default"));
+}
+
+/* Returns a base. rope_parameters, which transformers 5 writes, takes precedence. */
+static double read_base(const br_auto_config *config, const rope_keys *keys, double fallback)
+{
+    check_rope_type(config, keys);
+    const char *key = br_auto_config_has(config, keys->theta) ? keys->theta : keys->old;
+    if (!is_in_file(config, key))
+        return fallback;
+    double base = br_auto_config_number(config, key);
+    if (!br_error_pending() && !(base > 0))
+        br_raise(BR_ERROR_FORMAT, "modernbert: %s: %s is %g, must be positive",
+                 br_auto_config_path(config), key, base);
+    return base;
+}
+
+static void read_bases(const br_auto_config *config, br_modernbert_config *c)
+{
+    static const rope_keys global = { "global_rope_theta",
+                                      "rope_parameters.full_attention.rope_theta",
+                                      "rope_parameters.full_attention.rope_type",
+                                      "rope_parameters.full_attention.type" };
+    static const rope_keys local = { "local_rope_theta",
+                                     "rope_parameters.sliding_attention.rope_theta",
+                                     "rope_parameters.sliding_attention.rope_type",
+                                     "rope_parameters.sliding_attention.type" };
+    br_modernbert_config fallback = br_modernbert_config_default();
+    c->global_rope_theta = read_base(config, &global, fallback.global_rope_theta);
+    c->local_rope_theta = read_base(config, &local, fallback.local_rope_theta);
+}
+
+static bool read_config(const br_auto_config *config, br_modernbert_config *c)
+{
+    if (!br_auto_config_expect(config, op))
+        return false;
+    *c = (br_modernbert_config){ 0 };
+    read_sizes(config, c);
+    read_numbers(config, c);
+    read_choices(config, c);
+    c->global_attn_every_n_layers = read_period(config, c->num_hidden_layers);
+    read_bases(config, c);
+    return br_auto_config_multiple(config, "hidden_size", "num_attention_heads");
+}
+
+br_modernbert_config br_modernbert_config_from(const br_auto_config *config)
+{
+    br_modernbert_config c;
+    return read_config(config, &c) ? c : (br_modernbert_config){ 0 };
+}
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+static bool good_sizes(const br_modernbert_config *c)
+{
+    const struct {
+        const char *name;
+        int64_t size;
+    } sizes[] = {
+        { "vocab_size", c->vocab_size },
+        { "intermediate_size", c->intermediate_size },
+        { "num_hidden_layers", c->num_hidden_layers },
+        { "num_labels", c->num_labels },
+        { "global_attn_every_n_layers", c->global_attn_every_n_layers },
+        { "local_attention", c->local_attention },
+        { "2 intermediate_size", 2 * c->intermediate_size },
+        { "3 hidden_size", 3 * c->hidden_size },
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (!zoo_good_size(op, sizes[i].name, sizes[i].size))
+            return false;
+    return zoo_good_multiple(op, "hidden_size", c->hidden_size, "num_attention_heads",
+                             c->num_attention_heads);
+}
+
+static bool good_ids_and_heads(const br_modernbert_config *c)
+{
+    if (c->pad_token_id >= c->vocab_size)
+        br_raise(BR_ERROR_ARGUMENT,
+                 "modernbert: pad_token_id is %" PRId64 ", must be below vocab_size %" PRId64,
+                 c->pad_token_id, c->vocab_size);
+    else if (c->hidden_size / c->num_attention_heads % 2 != 0)
+        br_raise(BR_ERROR_ARGUMENT,
+                 "modernbert: hidden_size %" PRId64 " / num_attention_heads %" PRId64
+                 " is odd, must be even, because rotary positions rotate pairs",
+                 c->hidden_size, c->num_attention_heads);
+    return !br_error_pending();
+}
+
+static bool good_pooling(const char *pooling)
+{
+    if (pooling && (strcmp(pooling, "cls") == 0 || strcmp(pooling, "mean") == 0))
+        return true;
+    br_raise(BR_ERROR_ARGUMENT, "modernbert: classifier_pooling is '%s', must be cls or mean",
+             pooling ? br_printable(pooling) : "NULL");
+    return false;
+}
+
+static bool good_config(const br_modernbert_config *c)
+{
+    if (!zoo_good_config(op, c) || !good_sizes(c) || !good_ids_and_heads(c))
+        return false;
+    return zoo_good_positive(op, "global_rope_theta", c->global_rope_theta) &&
+           zoo_good_positive(op, "local_rope_theta", c->local_rope_theta) &&
+           zoo_good_probability(op, "attention_dropout", c->attention_dropout) &&
+           zoo_good_positive(op, "norm_eps", c->norm_eps) &&
+           zoo_good_deviation(op, "initializer_range", c->initializer_range) &&
+           zoo_good_positive(op, "initializer_cutoff_factor", c->initializer_cutoff_factor) &&
+           br_require_activation(op, "hidden_activation", c->hidden_activation) &&
+           br_require_activation(op, "classifier_activation", c->classifier_activation) &&
+           good_pooling(c->classifier_pooling);
+}
+
+br_modernbert_config zoo_modernbert_checked(const br_modernbert_config *config)
+{
+    return good_config(config) ? *config
+                               : (br_modernbert_config){ .num_attention_heads = 1,
+                                                         .global_attn_every_n_layers = 1,
+                                                         .pad_token_id = -1,
+                                                         .hidden_activation = "gelu",
+                                                         .classifier_activation = "gelu",
+                                                         .classifier_pooling = "cls" };
+}
+
+/* ---- Initial weights ------------------------------------------------------------------------- */
+
+/* Returns the standard deviation of a matrix. The layers that end a half of a layer have smaller
+ * weights, because the residual stream sums the outputs of all layers. */
+static double deviation_of(const br_modernbert_config *c, const char *key)
+{
+    if (zoo_ends_with(key, "classifier.weight"))
+        return 1 / sqrt((double)c->hidden_size);
+    bool is_last = zoo_ends_with(key, "Wo.weight") || zoo_ends_with(key, "head.dense.weight") ||
+                   zoo_ends_with(key, "decoder.weight");
+    return c->initializer_range / (is_last ? sqrt(2.0 * (double)c->num_hidden_layers) : 1);
+}
+
+bool zoo_modernbert_init(const void *of, const char *key, br_tensor *weight)
+{
+    const br_modernbert_config *c = of;
+    if (br_ndim(weight) < 2)
+        return zoo_ends_with(key, "norm.weight") ? br_init_ones_(weight) : br_init_zeros_(weight);
+    double std = deviation_of(c, key), cutoff = c->initializer_cutoff_factor * std;
+    return std > 0 ? br_init_trunc_normal_(weight, 0, std, -cutoff, cutoff)
+                   : br_init_zeros_(weight);
+}
