@@ -121,13 +121,10 @@ static json_t *at_path(json_t *object, const char *path)
 {
     const char *dot = strchr(path, '.');
     char outer[64];
-    while (object && dot && dot - path < (ptrdiff_t)sizeof outer) {
-        snprintf(outer, sizeof outer, "%.*s", (int)(dot - path), path);
-        object = json_object_get(object, outer);
-        path = dot + 1;
-        dot = strchr(path, '.');
-    }
-    return json_object_get(object, path);
+    if (!dot || dot - path >= (ptrdiff_t)sizeof outer)
+        return json_object_get(object, path);
+    snprintf(outer, sizeof outer, "%.*s", (int)(dot - path), path);
+    return at_path(json_object_get(object, outer), dot + 1);
 }
 
 /* Returns the file's value of a key, under its own name or any synonym, or NULL. */
@@ -319,7 +316,8 @@ typedef struct kind {
 static const kind INTEGER = { 1u << JSON_INTEGER, "an integer" },
                   NUMBER = { 1u << JSON_INTEGER | 1u << JSON_REAL, "a number" },
                   BOOLEAN = { 1u << JSON_TRUE | 1u << JSON_FALSE, "true or false" },
-                  STRING = { 1u << JSON_STRING, "a string" };
+                  STRING = { 1u << JSON_STRING, "a string" },
+                  OBJECT = { 1u << JSON_OBJECT, "an object" };
 
 /* Returns a key for a message, followed by its own name if that differs. */
 enum { NAME = 520 };
@@ -366,8 +364,7 @@ bool br_auto_config_has(const br_auto_config *config, const char *key)
 
 bool br_auto_config_has_object(const br_auto_config *config, const char *key)
 {
-    static const kind object = { 1u << JSON_OBJECT, "an object" };
-    return br_auto_config_has(config, key) && get(config, key, object) != NULL;
+    return br_auto_config_has(config, key) && get(config, key, OBJECT) != NULL;
 }
 
 bool br_auto_config_is_null(const br_auto_config *config, const char *key)

@@ -67,13 +67,20 @@ static bool read_unknown(br_tokenizer *t, const char *path, json_t *model)
     return token && br__tokenizer_set_unknown(t, token);
 }
 
+/* Reads ignore_merges, which may be missing or null: both mean false. */
+static bool read_ignore_merges(br_bpe *bpe, const char *path, json_t *model)
+{
+    static const char key[] = "ignore_merges";
+    return json_is_null(json_object_get(model, key)) ||
+           br__tokenizer_json_bool(path, model, key, false, &bpe->ignores_merges);
+}
+
 static bool read_model(br_tokenizer *t, const char *path, json_t *root)
 {
     json_t *model = json_object_get(root, "model");
     return check_absent(path, model) && br__tokenizer_set_prefix(t, "") &&
            br__tokenizer_json_vocab(t, path, json_object_get(model, "vocab")) && br__bpe_begin(t) &&
-           br__tokenizer_json_bool(path, model, "ignore_merges", false,
-                                   &br__bpe_of(t)->ignores_merges) &&
+           read_ignore_merges(br__bpe_of(t), path, model) &&
            read_merges(t, path, json_object_get(model, "merges")) && read_unknown(t, path, model);
 }
 

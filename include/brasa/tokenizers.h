@@ -265,9 +265,9 @@ BR_API br_token_ids *br_tokenizer_encode_ids(const br_tokenizer *tokenizer, int6
 /* Frees ids. NULL is ignored. */
 BR_API void br_token_ids_free(br_token_ids *ids);
 
-/* The inputs of a model for a batch: I64 tensors of shape [n, length]. type_ids are 0 if the model's
- * folder leaves them out: model_input_names of its tokenizer_config.json lacks "token_type_ids", or
- * is missing, and the class is AlbertTokenizer. */
+/* The inputs of a model for a batch: I64 tensors of shape [n, length]. type_ids are 0 if the
+ * model's folder leaves them out: model_input_names of its tokenizer_config.json lacks
+ * "token_type_ids", or is missing, and the class is AlbertTokenizer. */
 typedef struct br_token_batch {
     br_tensor *ids, *type_ids, *attention_mask;
 } br_token_batch;

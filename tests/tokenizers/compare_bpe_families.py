@@ -48,7 +48,7 @@ def of_family(tokenizer, first, normalizer, ignores_merges):
 
 def compare(comparison, plain, lines, rng, folder):
     saved = ["--tokenizer", folder / "tokenizer.json"]
-    everything = [c for c in code_points() if c != "\n"]
+    everything = [c for c in code_points() if c not in "\r\n"]
     nasty = nasty_texts(N_NASTY, rng, NASTY)
     for name, parts in FAMILIES.items():
         tokenizer = of_family(plain, *parts)

@@ -35,7 +35,7 @@ UNSUPPORTED = {("words", "absent"): ["model vocab [PAD]", "post_processor single
                                      "post_processor special_tokens [SEP] ids 0"],
                ("bpe", None): ["pre_tokenizer"],
                ("bpe", "absent"): ["pre_tokenizer", "added_tokens 1", "model vocab <|endoftext|>", "model vocab !"],
-               ("bpe", "opposite"): ["model byte_fallback", "model ignore_merges", "pre_tokenizer use_regex"],
+               ("bpe", "opposite"): ["model byte_fallback", "pre_tokenizer use_regex"],
                ("unigram", "absent"): ["pre_tokenizer pretokenizers 1", "post_processor single 0", "model vocab 0", "model vocab 1",
                                        "post_processor special_tokens </s> ids 0"]}
 ROLES = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"]

@@ -271,7 +271,7 @@ Test(bpe, json_of_gpt2s_kind)
     br_tokenizer_free(t);
     static const char *const cases[][3] = {
         { "null", "{\"type\":\"Nmt\"}", "normalizer is Nmt, which is not supported" },
-        { "\"ByteLevel\",\"add", "\"Split\",\"add", "pre_tokenizer is Split" },
+        { "\"ByteLevel\",\"add", "\"Split\",\"add", "pre_tokenizer is not supported" },
         { "use_regex\":true", "use_regex\":false", "use_regex is false" },
         { "\"ByteLevel\",\"trim", "\"RobertaProcessing\",\"trim",
           "post_processor.cls is not a token and its id" },

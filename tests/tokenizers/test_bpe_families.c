@@ -1,0 +1,85 @@
+/* tests/tokenizers/test_bpe_families.c - the byte-level BPE of Llama 3, Qwen, SmolLM and GPT-NeoX:
+ * encoding compared with recorded results of the fast tokenizer in PyPI's `tokenizers`
+ * (bpe_family_cases.json, written by record_bpe_families.py), and what is refused. */
+#include "tests/io/files.h"
+#include "tests/tokenizers/encodings.h"
+
+TestSuite(bpe_families, .init = files_begin, .fini = files_end);
+
+/* With ignore_merges, every seventh merge is missing. */
+static void drop_merges(json_t *model)
+{
+    json_t *merges = json_object_get(model, "merges"), *kept = json_array(), *merge;
+    size_t i;
+    json_array_foreach(merges, i, merge)
+    {
+        if (i % 7 != 6)
+            json_array_append(kept, merge);
+    }
+    json_object_set_new(model, "merges", kept);
+    json_object_set_new(model, "ignore_merges", json_true());
+}
+
+/* Loads the tokenizer of bpe/ with the parts of a family. */
+static br_tokenizer *with_parts(const json_t *parts)
+{
+    json_t *root = json_load_file(BRASA_TEST_DIR "/tokenizers/bpe/tokenizer.json", 0, NULL);
+    json_object_set(root, "normalizer", json_object_get(parts, "normalizer"));
+    json_object_set(root, "pre_tokenizer", json_object_get(parts, "pre_tokenizer"));
+    if (json_is_true(json_object_get(parts, "ignore_merges")))
+        drop_merges(json_object_get(root, "model"));
+    cr_assert_eq(json_dump_file(root, files_path("tokenizer.json"), 0), 0);
+    json_decref(root);
+    return br_tokenizer_from_json(files_path("tokenizer.json"));
+}
+
+Test(bpe_families, recorded_texts)
+{
+    json_error_t error;
+    json_t *cases =
+        json_load_file(BRASA_TEST_DIR "/tokenizers/bpe_family_cases.json", JSON_ALLOW_NUL, &error);
+    cr_assert(cases, "%s", error.text);
+    cr_assert_gt(json_array_size(cases), 70);
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *c = json_array_get(cases, i);
+        br_tokenizer *t = with_parts(c);
+        cr_assert(t, "%s", br_error_message());
+        check_case((int)i, c, t, BR_OPTIONS(br_encode, .max_length = 0));
+        br_tokenizer_free(t);
+    }
+    json_decref(cases);
+}
+
+#define BYTES "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": "
+#define SPLIT(pattern, more)                                                                   \
+    "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": " pattern \
+    ", \"behavior\": \"Isolated\", \"invert\": false}, " BYTES more "}]}"
+
+Test(bpe_families, unsupported_parts)
+{
+    static const struct {
+        const char *pre_tokenizer, *message;
+    } rows[] = {
+        { SPLIT("{\"Regex\": \"[a-z]+\"}", "false"),
+          "the Regex of Split is not supported: [a-z]+" },
+        { SPLIT("{\"String\": \" \"}", "false"), "a Split before ByteLevel must have a Regex" },
+        { SPLIT("{\"Regex\": \"'(?:[sdmt]|ll|ve|re)| ?\\\\p{L}+| ?\\\\p{N}+| "
+                "?[^\\\\s\\\\p{L}\\\\p{N}]+|"
+                "\\\\s+(?!\\\\S)|\\\\s+\"}",
+                "true"),
+          "ByteLevel after Split has use_regex true" },
+        { "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Digits\", "
+          "\"individual_digits\": false}, " BYTES "true}]}",
+          "individual_digits of Digits is false" },
+        { "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Punctuation\"}, " BYTES
+          "true}]}",
+          "only Split or Digits may precede ByteLevel" },
+        { "{\"type\": \"Whitespace\"}", "must be ByteLevel, or Split or Digits followed by" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *parts = json_pack("{s:n, s:o}", "normalizer", "pre_tokenizer",
+                                  json_loads(rows[i].pre_tokenizer, 0, NULL));
+        check_fails(with_parts(parts), rows[i].message);
+        json_decref(parts);
+    }
+}
