@@ -138,8 +138,7 @@ static json_t *in_file(const br_auto_config *config, const char *own)
     return value;
 }
 
-/* Sets an error if a value before the end of a path such as "rope_parameters.full_attention.factor"
- * is neither an object nor null. */
+/* Sets an error if a value before the end of a path "outer.key" is neither an object nor null. */
 static void check_path(const br_auto_config *config, const char *path)
 {
     char outer[128], found[DESCRIPTION];
@@ -153,8 +152,7 @@ static void check_path(const br_auto_config *config, const char *path)
     }
 }
 
-/* Returns the value of a key. Returns NULL if there is none, with an error only as in
- * check_path(). */
+/* Returns the value of a key, or NULL if there is none, with an error only as in check_path(). */
 static json_t *find(const br_auto_config *config, const char *key)
 {
     const char *own = own_name(config, key);

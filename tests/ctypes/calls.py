@@ -39,6 +39,7 @@ REQUIRED = {"kernel_size": 1, "max_lr": 0.1, "total_steps": 4}  # fields of opti
 BEFORE = {"br_loader_(next|seek)": "br_loader_begin", "br_profile_resume": "br_profile_pause",
           "br_profile_(count|event_at|print|rows|write_trace)": "br_profile_end"}
 LARGEST = 4  # size in a configuration
+HEADS = {"num_attention_heads": 2, "num_key_value_heads": 1}  # so that a head has an even size
 MOST = 30000  # calls that are tried
 
 # How the arguments that are no tensors are chosen: the numbers, an array of sizes, the texts, and whether options have
@@ -62,7 +63,7 @@ def shrink(config):
     """Reduces the sizes of a configuration, and sets those that are 0."""
     for name, kind in config._fields_:
         if kind == ctypes.c_int64:
-            most = 1 if name == "num_key_value_heads" else LARGEST - name.endswith(("_id", "_idx"))
+            most = HEADS.get(name, LARGEST - name.endswith(("_id", "_idx")))
             setattr(config, name, min(getattr(config, name) or most, most))
     return config
 
