@@ -1,6 +1,7 @@
 /* tokenizers/auto_tokenizer.c - loads the tokenizer of a Hugging Face model folder: reads the file
  * with the vocabulary, then applies the settings of the side files and the options. */
 #include "tokenizers/auto_tokenizer_internal.h"
+#include "tokenizers/bpe_internal.h"
 #include "tokenizers/unigram_internal.h"
 
 #include <inttypes.h>
@@ -112,13 +113,24 @@ static bool read_first(br_tokenizer_loader *l, br_tokenizer_family family, bool 
     return false;
 }
 
+/* Refuses a tokenizer.json whose normalizer or pre-tokenizer differs from those of Qwen2Tokenizer,
+ * which replaces them in transformers. */
+static bool check_qwen(const br_tokenizer_loader *l)
+{
+    return !br__class_is(&l->files, "Qwen2Tokenizer") || br__bpe_is_qwen(l->t) ||
+           br__side_refuse(&l->files, l->file,
+                           "normalizer and pre_tokenizer must be those of Qwen2Tokenizer: NFC, and "
+                           "Split by its pattern before ByteLevel; for others, tokenizer_class "
+                           "must be PreTrainedTokenizerFast");
+}
+
 /* If only the model_type determines the class, and its files do not exist, another file is read. */
 static bool read_vocabulary(br_tokenizer_loader *l)
 {
     br_side_files *s = &l->files;
     bool exists;
     if (read_first(l, s->family, &exists))
-        return true;
+        return check_qwen(l);
     if (exists || br__failed())
         return false;
     if (s->family == BR_FAMILY_FILE && br__loader_read_class(l, &exists))

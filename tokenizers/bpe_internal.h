@@ -67,6 +67,8 @@ static inline br_merge *br__bpe_place(const br_bpe *bpe, int32_t left, int32_t r
 
 enum { BR_MAX_MERGES_BYTES = 1 << 28 };
 
+/* Returns whether a tokenizer normalizes and splits texts as Qwen's do. */
+bool br__bpe_is_qwen(const br_tokenizer *t);
 /* Makes a tokenizer, whose vocabulary must be complete, a byte-level BPE without merges. */
 bool br__bpe_begin(br_tokenizer *t);
 /* Adds a merge of two tokens. Sets *what to a description of the mistake if it is invalid, else to

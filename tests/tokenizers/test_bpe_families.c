@@ -83,3 +83,33 @@ Test(bpe_families, unsupported_parts)
         json_decref(parts);
     }
 }
+
+static void write_text(const char *name, const char *text)
+{
+    files_write(files_path(name), text, strlen(text));
+}
+
+/* Qwen2Tokenizer of transformers replaces the parts of the file, so others are refused. */
+Test(bpe_families, class_of_qwen)
+{
+    json_t *cases =
+        json_load_file(BRASA_TEST_DIR "/tokenizers/bpe_family_cases.json", JSON_ALLOW_NUL, NULL);
+    write_text("config.json", "{}");
+    write_text("tokenizer_config.json", "{\"tokenizer_class\": \"Qwen2Tokenizer\"}");
+    int loaded = 0, refused = 0;
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *c = json_array_get(cases, i);
+        bool is_qwen = strcmp(json_string_value(json_object_get(c, "family")), "Qwen") == 0;
+        br_tokenizer_free(with_parts(c));
+        br_tokenizer *t = br_auto_tokenizer_load(files_path("."), NULL);
+        cr_assert_eq(t != NULL, is_qwen, "%s", br_error_message());
+        if (!t)
+            check_fails(!br_failed(), "must be those of Qwen2Tokenizer");
+        loaded += t != NULL;
+        refused += !t;
+        br_tokenizer_free(t);
+        br_clear_error();
+    }
+    cr_assert(loaded > 10 && refused > 30);
+    json_decref(cases);
+}
