@@ -597,6 +597,7 @@ full_checks() {
     check "PyTorch's defaults" defaults
     check "keys of transformers' files" transformers_keys
     check "added tokens of random tokenizers" compared "$seed" tests/tokenizers/compare_added.py build/brasa 40
+    check "byte-level BPE of random texts" compared "$seed" tests/tokenizers/compare_bpe_families.py build/brasa 3000
     check "normalizers of random texts" compared "$seed" tests/tokenizers/compare_normalizers.py build/brasa 5000
     check "tokenizers of random folders" compared "$seed" tests/tokenizers/compare_auto.py build/brasa 150
     check "pipelines of random models" compared "$seed" tests/pretrained/compare_pipelines.py build/brasa
