@@ -239,6 +239,91 @@ Test(decoders, half_precision)
     br_scope_end(scope);
 }
 
+/* ---- Saving ---------------------------------------------------------------------------------- */
+
+/* A saved folder has the same logits, and one of another model is refused by the key. */
+static void check_saved(const char *type, int i)
+{
+    char dir[500], other[500];
+    br_scope *scope = br_no_grad_begin();
+    snprintf(dir, sizeof dir, DECODERS "%s%d", type, i);
+    snprintf(other, sizeof other, DECODERS "%s%d", type, (i + 1) % FOLDERS_PER_FAMILY);
+    br_model_input input = recorded_input(type, i);
+    br_module *model = load(type, i, BR_TASK_CAUSAL_LM, BR_F32);
+    const char *saved = files_path("saved");
+    cr_assert(br_auto_model_save(saved, model, BR_OPTIONS(br_auto_model_save, .from = dir)), "%s",
+              br_error_message());
+    br_module *again = br_auto_model_load(saved, NULL, NULL);
+    cr_assert(again, "%s", br_error_message());
+    br_eval(again);
+    cr_assert(br_equal(run(type, again, BR_TASK_CAUSAL_LM, &input),
+                       run(type, model, BR_TASK_CAUSAL_LM, &input)));
+    check_fails(br_auto_model_save(saved, model, BR_OPTIONS(br_auto_model_save, .from = other)),
+                other);
+    br_module_free(again);
+    br_module_free(model);
+    br_scope_end(scope);
+}
+
+Test(decoders, saved_folders)
+{
+    static const char *const types[] = { "llama", "mistral", "smollm3",    "qwen2",
+                                         "qwen3", "gemma2",  "gemma3_text" };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        for (int k = 0; k < FOLDERS_PER_FAMILY; k++)
+            check_saved(types[i], k);
+}
+
+/* Each value that changes no shape is compared before a model is saved. */
+Test(decoders, keys_that_differ)
+{
+    static const struct {
+        const char *from, *to, *key;
+    } rows[] = {
+        { "\"num_attention_heads\": 2", "\"num_attention_heads\": 1", "num_attention_heads" },
+        { "\"rms_norm_eps\": 1e-6", "\"rms_norm_eps\": 1e-5", "rms_norm_eps" },
+        { "\"factor\": 2", "\"factor\": 3", "rope_parameters" },
+        { "\"sliding_window\": 4", "\"sliding_window\": 5", "sliding_window" },
+        { "\"sliding_attention\"]", "\"full_attention\"]", "layer_types" },
+        { "\"query_pre_attn_scalar\": 9", "\"query_pre_attn_scalar\": 8", "query_pre_attn_scalar" },
+        { "\"attn_logit_softcapping\": 5", "\"attn_logit_softcapping\": 6",
+          "attn_logit_softcapping" },
+        { "\"final_logit_softcapping\": 5", "\"final_logit_softcapping\": 6",
+          "final_logit_softcapping" },
+        { "\"hidden_activation\": \"gelu_pytorch_tanh\"", "\"hidden_activation\": \"relu\"",
+          "hidden_act" },
+    };
+    static const char text[] =
+        "{\"model_type\": \"gemma2\", \"vocab_size\": 7, \"hidden_size\": 4, "
+        "\"intermediate_size\": 5, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, "
+        "\"num_key_value_heads\": 1, \"head_dim\": 4, \"rms_norm_eps\": 1e-6, "
+        "\"rope_parameters\": {\"rope_type\": \"linear\", \"rope_theta\": 99.0, \"factor\": 2}, "
+        "\"sliding_window\": 4, \"layer_types\": [\"sliding_attention\", "
+        "\"sliding_attention\"], \"query_pre_attn_scalar\": 9, \"attn_logit_softcapping\": 5, "
+        "\"final_logit_softcapping\": 5, \"hidden_activation\": \"gelu_pytorch_tanh\"}";
+    const br_model_family *family = br_model_family_find("gemma2");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *at = strstr(text, rows[i].from);
+        cr_assert(at, "%s", rows[i].from);
+        char changed[1000];
+        snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, rows[i].to,
+                 at + strlen(rows[i].from));
+        br_module *models[2];
+        for (int k = 0; k < 2; k++) {
+            files_write(files_path("config.json"), k ? changed : text, strlen(k ? changed : text));
+            br_auto_config *config = br_auto_config_load(files_path("config.json"));
+            models[k] = family->classes->make(config);
+            cr_assert(!br_failed(), "%s", br_error_message());
+            br_auto_config_free(config);
+        }
+        cr_assert_null(family->differing_key(models[0], models[0]));
+        const char *key = family->differing_key(models[0], models[1]);
+        cr_assert(key && strcmp(key, rows[i].key) == 0, "%s: %s", rows[i].key, key ? key : "none");
+        br_module_free(models[0]);
+        br_module_free(models[1]);
+    }
+}
+
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 static void check_refused(br_llama_config c, const char *message)
