@@ -8,8 +8,10 @@
 enum { VOCAB = 256, WIDTH = 64, LAYERS = 2, HEADS = 4, SHARED = 2, HEAD = 16, INNER = 160 };
 enum { CONTEXT = 64, BATCH = 16, STEPS = 200, PROMPT = 12, NEW = 107 };
 
-static char text[1 << 20] = "Tyger Tyger, burning bright,\nIn the forests of the night;\n"
-                            "What immortal hand or eye,\nCould frame thy fearful symmetry?\n";
+static char text[1 << 20] = "Tyger Tyger, burning bright,\n"
+                            "In the forests of the night;\n"
+                            "What immortal hand or eye,\n"
+                            "Could frame thy fearful symmetry?\n";
 
 typedef struct layer {
     br_module base;
