@@ -67,6 +67,20 @@ br_tensor *zoo_chunked_lm_loss(const char *name, br_tensor *x, br_linear *head, 
 
 /* ---- Positions ------------------------------------------------------------------------------- */
 
+br_tensor *zoo_positions(const char *model, const br_tensor *ids, br_tensor *given,
+                         const br_cache *cache)
+{
+    int64_t past = br_cache_length(cache), n = br_size(ids, 1);
+    if (!given)
+        return br_unsqueeze(br_new_arange(ids, (double)past, (double)(past + n), 1, BR_I64), 0);
+    if (br_ndim(given) == 2 && br_size(given, 1) == n &&
+        (br_size(given, 0) == 1 || br_size(given, 0) == br_size(ids, 0)))
+        return given;
+    return br_fail(BR_ERROR_SHAPE, model,
+                   "position_ids %s must be [%" PRId64 ", %" PRId64 "] or [1, %" PRId64 "]",
+                   br_shape_text(given), br_size(ids, 0), n, n);
+}
+
 br_tensor *zoo_masked_positions(br_tensor *mask, int64_t n)
 {
     br_tensor *count = br_sub_scalar(br_cumsum(br_to(br_ne_scalar(mask, 0), BR_I64), 1), 1);

@@ -263,24 +263,11 @@ static bool good_ids(const br_gpt2 *self, const br_tensor *ids, const br_gpt2_op
     return !br_error_pending();
 }
 
-static br_tensor *positions(const br_tensor *ids, const br_gpt2_options *o)
-{
-    int64_t past = br_cache_length(o->cache), n = br_size(ids, 1);
-    const br_tensor *given = o->position_ids;
-    if (!given)
-        return br_unsqueeze(br_new_arange(ids, (double)past, (double)(past + n), 1, BR_I64), 0);
-    if (br_ndim(given) == 2 && br_size(given, 1) == n &&
-        (br_size(given, 0) == 1 || br_size(given, 0) == br_size(ids, 0)))
-        return o->position_ids;
-    return br_fail(BR_ERROR_SHAPE, op,
-                   "position_ids %s must be [%" PRId64 ", %" PRId64 "] or [1, %" PRId64 "]",
-                   br_shape_text(given), br_size(ids, 0), n, n);
-}
-
 static br_tensor *embed(br_gpt2 *self, br_tensor *ids, const br_gpt2_options *o)
 {
     br_tensor *x = br_embedding_forward(self->wte, ids);
-    x = br_add(x, br_embedding_forward(self->wpe, positions(ids, o)));
+    x = br_add(x,
+               br_embedding_forward(self->wpe, zoo_positions(op, ids, o->position_ids, o->cache)));
     if (o->token_type_ids)
         x = br_add(x, br_embedding_forward(self->wte, o->token_type_ids));
     return br_dropout_forward(self->drop, x);

@@ -227,20 +227,6 @@ br_llama *br_llama_new(const br_llama_config *config)
     return zoo_init_module(br_base(self), zoo_llama_init, &c);
 }
 
-static br_tensor *positions(const br_tensor *ids, const br_llama_options *o)
-{
-    int64_t past = br_cache_length(o->cache), n = br_size(ids, 1);
-    const br_tensor *given = o->position_ids;
-    if (!given)
-        return br_unsqueeze(br_new_arange(ids, (double)past, (double)(past + n), 1, BR_I64), 0);
-    if (br_ndim(given) == 2 && br_size(given, 1) == n &&
-        (br_size(given, 0) == 1 || br_size(given, 0) == br_size(ids, 0)))
-        return o->position_ids;
-    return br_fail(BR_ERROR_SHAPE, op,
-                   "position_ids %s must be [%" PRId64 ", %" PRId64 "] or [1, %" PRId64 "]",
-                   br_shape_text(given), br_size(ids, 0), n, n);
-}
-
 static br_tensor *embed(br_llama *self, br_tensor *ids)
 {
     br_tensor *x = br_embedding_forward(self->embed_tokens, ids);
@@ -298,7 +284,7 @@ static void begin_passes(const br_llama *self, br_tensor *ids, const br_llama_op
                          pass passes[N_PASSES])
 {
     const br_llama_config *c = &self->config;
-    br_tensor *at = positions(ids, o);
+    br_tensor *at = zoo_positions(op, ids, o->position_ids, o->cache);
     bool needed[N_PASSES] = { false };
     for (int64_t i = 0; i < c->num_hidden_layers; i++)
         needed[c->layers[i] % N_PASSES] = true;

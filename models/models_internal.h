@@ -89,6 +89,10 @@ br_tensor *zoo_relative_buckets(const br_tensor *like, int64_t n_buckets, int64_
  * the head's bias. The logits are computed and used for some positions at a time. Errors begin with
  * `name`. */
 br_tensor *zoo_chunked_lm_loss(const char *name, br_tensor *x, br_linear *head, br_tensor *labels);
+/* Returns the positions of ids [B, S]: `given`, which must be [B, S] or [1, S] unless it is NULL,
+ * or those that follow the cached tokens, i64 [1, S]. */
+br_tensor *zoo_positions(const char *model, const br_tensor *ids, br_tensor *given,
+                         const br_cache *cache);
 /* Returns the positions i64 [B, n] of the last n tokens of an attention_mask, which count only
  * tokens that are not padding. The positions of padding do not matter. */
 br_tensor *zoo_masked_positions(br_tensor *mask, int64_t n);
