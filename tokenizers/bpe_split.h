@@ -14,6 +14,13 @@
 
 #include <string.h>
 
+/* Returns whether "Digits" takes a code point for a number, but \p{N} does not: `tokenizers` has
+ * the first from Unicode 17, and the second from an older version. */
+static inline bool is_new_digit(uint32_t c)
+{
+    return (c >= 0x11de0 && c <= 0x11de9) || (c >= 0x16ff4 && c <= 0x16ff6);
+}
+
 /* Reads a code point, or an invalid part, and its class. Returns its length. */
 static inline int read_class(const br_bpe *bpe, const char *p, const char *end, br_bpe_class *class,
                              bool *valid)
@@ -26,6 +33,8 @@ static inline int read_class(const br_bpe *bpe, const char *p, const char *end, 
     }
     int length = br__char_read(p, end, &c, valid);
     *class = (br_bpe_class)br__bits_of_char(&br__bpe_chars, c);
+    if (bpe->most_digits == 1 && !bpe->is_gpt4 && is_new_digit(c))
+        *class = BR_BPE_NUMBER;
     return length;
 }
 
