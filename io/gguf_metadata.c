@@ -49,9 +49,8 @@ static const br_gguf_entry *find(const br_gguf *file, const char *key)
 static const br_gguf_entry *fail_type(const br_gguf *file, const br_gguf_entry *e,
                                       const char *expected)
 {
-    return br__fail_file(BR_ERROR_DTYPE, op, file->path,
-                         "metadata \"%s\" is %s%s, but the caller wants %s", br_printable(e->key),
-                         e->is_array ? "an array of type " : "of type ",
+    return br__fail_file(BR_ERROR_DTYPE, op, file->path, "metadata \"%s\" is %s%s, expected %s",
+                         br_printable(e->key), e->is_array ? "an array of type " : "of type ",
                          br__gguf_value_name(e->type), expected);
 }
 

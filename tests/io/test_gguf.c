@@ -221,14 +221,14 @@ Test(gguf, types_of_values)
     cr_assert_null(br_gguf_metadata_type(f, "none"));
     check_fails(br_gguf_integer(f, "none"), "the file has no metadata \"none\"");
     check_fails(br_gguf_integer(f, "value.bool"),
-                "\"value.bool\" is of type bool, but the caller wants an integer");
-    check_fails(br_gguf_integer(f, "value.float32"), "of type float32, but the caller wants");
+                "\"value.bool\" is of type bool, expected an integer");
+    check_fails(br_gguf_integer(f, "value.float32"), "of type float32, expected");
     check_fails(br_gguf_integer(f, "value.large"), "9223372036854775808, which int64_t does not");
-    check_fails(br_gguf_number(f, "value.string") != 0, "of type string, but the caller wants a");
-    check_fails(br_gguf_bool(f, "value.uint8"), "of type uint8, but the caller wants a bool");
-    check_fails(br_gguf_string(f, "value.int8", NULL), "int8, but the caller wants a string");
+    check_fails(br_gguf_number(f, "value.string") != 0, "of type string, expected a");
+    check_fails(br_gguf_bool(f, "value.uint8"), "of type uint8, expected a bool");
+    check_fails(br_gguf_string(f, "value.int8", NULL), "int8, expected a string");
     check_fails(br_gguf_string(f, "list.string", NULL),
-                "\"list.string\" is an array of type string, but the caller wants a string");
+                "\"list.string\" is an array of type string, expected a string");
     br_gguf_close(f);
 }
 
@@ -247,11 +247,10 @@ Test(gguf, lists)
     cr_assert(br_gguf_list_string(f, "list.string", 0, &n) && n == 0);
     check_fails(br_gguf_list_string(f, "list.string", 3, &n),
                 "\"list.string\": index 3 is out of range: the array has 3 elements");
-    check_fails(br_gguf_list_string(f, "list.bool", 0, &n),
-                "an array of type bool, but the caller");
+    check_fails(br_gguf_list_string(f, "list.bool", 0, &n), "an array of type bool, expected");
     check_fails(br_gguf_list_string(f, "list.string", 0, NULL), "length is NULL");
     check_fails(br_gguf_list_integer(f, "list.int32", -1), "index -1 is out of range");
-    check_fails(br_gguf_list_type(f, "value.int8"), "of type int8, but the caller wants an array");
+    check_fails(br_gguf_list_type(f, "value.int8"), "of type int8, expected an array");
     check_fails(br_gguf_list_size(f, "none") >= 0, "the file has no metadata \"none\"");
     br_gguf_close(f);
 }
