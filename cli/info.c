@@ -1,6 +1,6 @@
-/* cli/info.c - `brasa info`: shows a safetensors file or checkpoint; info_config.c shows a model's
- * configuration, info_folder.c its weights and tokenizer, info_machine.c what the library uses on
- * this machine.
+/* cli/info.c - `brasa info`: shows a safetensors file or checkpoint; info_gguf.c shows a GGUF file,
+ * info_config.c a model's configuration, info_folder.c its weights and tokenizer, info_machine.c
+ * what the library uses on this machine.
  *
  * Names and values come from the file and may contain anything, so they are escaped before they are
  * printed. */
@@ -19,11 +19,12 @@ static const char usage[] =
     "Usage: brasa info [--json] [FILE|FOLDER]\n"
     "\n"
     "Shows the metadata and tensors of a safetensors file or checkpoint, and verifies its\n"
-    "checksums if it has any. For a FILE.json, or config.json in a FOLDER, it shows the model's\n"
-    "configuration and the default values of keys that the file does not have; for a FOLDER also\n"
-    "its parameters with their dtypes, their size, and its tokenizer. Without a file, it shows\n"
-    "which kernels the library uses on this processor, the precision of products and, under\n"
-    "mpirun, the MPI and the number of ranks.\n"
+    "checksums if it has any, or the architecture, metadata and tensors of a GGUF file. For a\n"
+    "FILE.json, or config.json in a FOLDER, it shows the model's configuration and the default\n"
+    "values of keys that the file does not have; for a FOLDER also its parameters with their\n"
+    "dtypes, their size, and its tokenizer. Without a file, it shows which kernels the library\n"
+    "uses on this processor, the precision of products and, under mpirun, the MPI and the number\n"
+    "of ranks.\n"
     "\n"
     "  --json      print one JSON object\n"
     "  -h, --help  show this help\n"
@@ -302,6 +303,8 @@ int cli_info(int argc, char **argv)
         info_machine(json);
     else if (is_config(argv[optind]))
         info_config(argv[optind], json);
+    else if (info_is_gguf(argv[optind]))
+        info_gguf(argv[optind], json);
     else if (is_absent_folder(argv[optind]))
         return pretrained_check_folder("FOLDER", argv[optind]);
     else

@@ -50,7 +50,7 @@ GUIDES = {
     "train": "[recipes.md](recipes.md) describes the recipes and what each of them learns.",
     "check": "[check.md](check.md) shows how to record the files.",
     "bench": "[benchmarks.md](benchmarks.md) explains how to measure, and has the results.",
-    "info": "[safetensors.md](safetensors.md) and [auto_config.md](auto_config.md) describe the files.",
+    "info": "[safetensors.md](safetensors.md), [gguf.md](gguf.md) and [auto_config.md](auto_config.md) describe the files.",
     "tokenize": "[tokenizer.md](tokenizer.md) describes the tokenizers.",
     "embed": "[auto_model.md](auto_model.md#sentence-embeddings) has an example.",
     "classify": "[zoo.md](zoo.md#classes-of-texts-and-entities) has an example.",

@@ -1,5 +1,6 @@
 /* io/io_internal.h - shared by the files of io/: UTF-8 checks, an arena, opening and replacing
- * files, the dtypes of the safetensors format, and a file's checked header. */
+ * files, the bytes of open files, the dtypes of the safetensors format, and a file's checked
+ * header. */
 #ifndef BR_IO_INTERNAL_H
 #define BR_IO_INTERNAL_H
 
@@ -62,6 +63,29 @@ bool br__replace_commit(br_replacement *r);
 /* Removes the temporary file. May be called after a failure. */
 void br__replace_abandon(br_replacement *r);
 
+/* ---- The bytes of an open file --------------------------------------------------------------- */
+
+/* The file's bytes in memory. The open file and each tensor that views them hold a reference. */
+typedef struct br_mapping {
+    atomic_int refs;
+    char *base;
+    size_t bytes;
+    br_extent *extent;
+    bool copied; /* read into an allocated block instead of mapped */
+} br_mapping;
+
+/* Maps the file of `size` bytes, or copies its bytes from `offset` to the end into memory. There
+ * must be at least one byte. Stores the address of the byte at `offset` in *data. Returns a mapping
+ * with one reference, or NULL and an error. */
+br_mapping *br__mapping_new(const char *op, const char *path, int fd, uint64_t offset,
+                            uint64_t size, bool copy, char **data);
+/* Drops a reference. NULL is ignored. Takes a void pointer as br_borrow() requires. */
+void br__mapping_release(void *mapping);
+/* Returns a tensor that views the bytes at `data` and holds a reference, or a copy of them if they
+ * are not aligned for the dtype. There must be at least one element. */
+br_tensor *br__mapping_tensor(br_mapping *mapping, int ndim, const int64_t *sizes, br_dtype dtype,
+                              char *data);
+
 /* ---- The format ------------------------------------------------------------------------------ */
 
 enum { BR_HEADER_MAX = 100 * 1000 * 1000 }; /* bytes: the format's own limit */
@@ -114,15 +138,6 @@ bool br__safetensors_write(br_replacement *file, const char *path, const br_name
 const br_tensor *br__dense(const char *op, const br_tensor *t);
 
 /* ---- An open file ---------------------------------------------------------------------------- */
-
-/* The file's bytes in memory. The open file and each tensor that views them hold a reference. */
-typedef struct br_mapping {
-    atomic_int refs;
-    char *base;
-    size_t bytes;
-    br_extent *extent;
-    bool copied; /* read into an allocated block instead of mapped */
-} br_mapping;
 
 struct br_safetensors {
     char *path;

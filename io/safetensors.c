@@ -8,75 +8,24 @@
 #include "io/io_internal.h"
 #include "nn/nn_internal.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 BR_DEFINE_DEFAULTS(br_safetensors)
 
 static const char op[] = "safetensors";
 
-/* ---- The file's bytes in memory -------------------------------------------------------------- */
-
-static void release_mapping(void *context)
-{
-    br_mapping *m = context;
-    if (!m || atomic_fetch_sub(&m->refs, 1) != 1)
-        return;
-    if (m->copied)
-        br__block_free(m->base, m->bytes, m->extent);
-    else
-        munmap(m->base, m->bytes);
-    br_free(m);
-}
-
-static bool map_file(br_mapping *m, const char *path, int fd)
-{
-    void *base = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
-    if (base != MAP_FAILED) {
-        m->base = base;
-        return true;
-    }
-    br__fail_file(errno == ENOMEM ? BR_ERROR_MEMORY : BR_ERROR_IO, op, path, "cannot be mapped: %s",
-                  strerror(errno));
-    return false;
-}
-
-static bool copy_file(br_mapping *m, const char *path, int fd, uint64_t offset)
-{
-    m->copied = true;
-    m->base = br__block_alloc(op, m->bytes, &m->extent);
-    if (!m->base)
-        return false;
-    if (br__read_file(op, path, fd, m->base, m->bytes, offset))
-        return true;
-    br__block_free(m->base, m->bytes, m->extent);
-    return false;
-}
-
 /* Maps or copies the file's data, which begins at `offset`, into memory. */
 static bool load_data(br_safetensors *file, int fd, uint64_t offset, uint64_t size, bool copy)
 {
     if (offset == size)
         return true;
-    if (size > PTRDIFF_MAX) {
-        br__fail_file(BR_ERROR_MEMORY, op, file->path,
-                      "the file has %" PRIu64 " bytes, more than can be addressed", size);
+    char *data;
+    file->mapping = br__mapping_new(op, file->path, fd, offset, size, copy, &data);
+    if (!file->mapping)
         return false;
-    }
-    br_mapping *m = br_calloc(1, sizeof *m);
-    if (!m)
-        return false;
-    atomic_init(&m->refs, 1);
-    m->bytes = (size_t)(copy ? size - offset : size); /* a mapping must start at a page boundary */
-    if (!(copy ? copy_file(m, file->path, fd, offset) : map_file(m, file->path, fd))) {
-        br_free(m);
-        return false;
-    }
-    file->mapping = m;
-    file->data = copy ? m->base : m->base + offset;
+    file->data = data;
     return true;
 }
 
@@ -174,7 +123,7 @@ void br_safetensors_close(br_safetensors *file)
 {
     if (!BR_END("safetensors_close", file))
         return;
-    release_mapping(file->mapping);
+    br__mapping_release(file->mapping);
     br__header_free(&file->header);
     br_free(file->path);
     BR_FREE(file);
@@ -280,14 +229,9 @@ br_tensor *br__entry_tensor(br_safetensors *file, const br_file_entry *e)
     if (e->numel == 0)
         return br__new_on_host(op, e->ndim, e->sizes, dtype);
     char *data = (char *)file->data + e->begin;
-    if ((uintptr_t)data % br_dtype_size(dtype) != 0 ||
-        (br__is_kind(dtype, BR_KIND_BOOL) && !are_bools(data, e->numel)))
+    if (br__is_kind(dtype, BR_KIND_BOOL) && !are_bools(data, e->numel))
         return br_from_data(e->ndim, e->sizes, dtype, data);
-    atomic_fetch_add(&file->mapping->refs, 1);
-    br_tensor *t = br_borrow(e->ndim, e->sizes, dtype, data, release_mapping, file->mapping);
-    if (!t)
-        release_mapping(file->mapping);
-    return t;
+    return br__mapping_tensor(file->mapping, e->ndim, e->sizes, dtype, data);
 }
 
 br_tensor *br_safetensors_get(br_safetensors *file, const char *name)

@@ -32,6 +32,7 @@
     X(struct br_decode_stream, stream, "a decode stream")                    \
     X(struct br_python_random, random, "a Python generator")                 \
     X(struct br_safetensors, safetensors, "a safetensors file")              \
+    X(struct br_gguf, gguf, "a GGUF file")                                   \
     X(struct br_auto_config, config, "a configuration")                      \
     X(struct br_generation_config, generation, "a generation configuration") \
     X(struct br_sentence_transformer, sentence, "a sentence transformer")    \

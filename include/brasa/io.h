@@ -1,4 +1,4 @@
-/* brasa/io.h - safetensors files and checkpoints.
+/* brasa/io.h - safetensors files, checkpoints, and GGUF files (brasa/io/gguf.h).
  *
  * Reading maps the file. The tensors of an open file are views of the mapping and keep it alive. A
  * file is never changed in place: writers create a new file beside it and rename it over the old
@@ -6,6 +6,7 @@
 #ifndef BRASA_IO_H
 #define BRASA_IO_H
 
+#include <brasa/io/gguf.h>
 #include <brasa/optim.h>
 
 #ifdef __cplusplus

@@ -307,3 +307,63 @@ Test(cli_info, a_configuration_as_json)
     cr_assert(json_is_null(json_object_get(object, "model_type")));
     json_decref(object);
 }
+
+#define GGUF BRASA_TEST_DIR "/io/recorded.gguf"
+
+Test(cli_info, a_gguf_file)
+{
+    int status;
+    const char *output = run(GGUF, &status);
+    cr_assert_eq(status, 0, "%s", output);
+    expect(output, "recorded.gguf: GGUF version 3, architecture test, 11.7 KiB\n\nMetadata\n");
+    expect(output, "  general.architecture  string   test\n");
+    expect(output, "  value.int16           int16    -30000\n");
+    expect(output, "  value.float32         float32  0.1\n");
+    expect(output, "  value.bool            bool     true\n");
+    expect(output, "  value.string          string   ol\xc3\xa1\n");
+    expect(output, "  list.string           array    [\"\", \"a\", \"ol\xc3\xa1\"]\n");
+    expect(output, "  q6_k      Q6_K     [2, 256]              512             420\n");
+    expect(output, "29 tensors, ");
+}
+
+Test(cli_info, a_gguf_file_as_json)
+{
+    int status;
+    const char *output = run("--json " GGUF, &status);
+    cr_assert_eq(status, 0, "%s", output);
+    json_t *object = json_loads(output, 0, NULL);
+    const char *architecture, *name, *type;
+    json_int_t version, largest, second, rows, columns, bytes;
+    double number;
+    cr_assert_eq(json_unpack(object,
+                             "{s:s, s:I, s:{s:I, s:F, s:[i,I]}, s:[{s:s, s:s, s:[I,I], s:I}]}",
+                             "architecture", &architecture, "gguf_version", &version, "metadata",
+                             "value.uint64", &largest, "value.float64", &number, "list.int32",
+                             &(int){ 0 }, &second, "tensors", "name", &name, "type", &type, "shape",
+                             &rows, &columns, "bytes", &bytes),
+                 0, "%s", output);
+    cr_assert_str_eq(architecture, "test");
+    cr_assert_str_eq(name, "q4_0");
+    cr_assert_str_eq(type, "Q4_0");
+    cr_assert(version == 3 && largest == INT64_MAX && number == 0.1 && second == -2);
+    cr_assert(rows == 3 && columns == 32 && bytes == 54);
+    json_decref(object);
+}
+
+/* A GGUF file is recognized by its first bytes, and an error names the file. */
+Test(cli_info, gguf_files_that_are_recognized)
+{
+    int status;
+    files_write(files_path("none"), "GGUF\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24);
+    const char *output = run(files_path("none"), &status);
+    cr_assert_eq(status, 0, "%s", output);
+    expect(output,
+           "none: GGUF version 3, no architecture, 24 bytes\n\n0 tensors, 0 elements, 0 bytes");
+    files_write(files_path("bad.gguf"), "GGUF\1\0\0\0", 8);
+    output = run(files_path("bad.gguf"), &status);
+    cr_assert_eq(status, 1);
+    expect(output, "bad.gguf: is a GGUF file of version 1, must be 2 or 3");
+    output = run("none.gguf", &status);
+    cr_assert_eq(status, 1);
+    expect(output, "none.gguf: cannot be opened");
+}

@@ -26,10 +26,14 @@ NUMBERS = 1, 0, 2, -1, ASCENDING, DESCENDING
 MORE_NUMBERS = {"br_rope": (4,)}  # an even dim and the number of a floating dtype
 FOR_MODULES = 1, 2, 3, 4, DESCENDING
 ARRAYS = (1,), (0,), (2, 3), (0, 1), (), (1, 1)
+GGUF_KEYS = {"integer": "int32", "number": "float32", "bool": "bool", "string": "string", "type": "int32", "size": "bool"}
 TEXTS = {"nonlinearity": ["relu"], "items": ["?, ?"], "text": ["a"], "word": ["a"], "token": ["a"], "model_type": ["bert"],
          "equation": ["ij,ij->i"], "precision": ["highest"], "by": ["num_attention_heads"], "given": ["{}"],
          "br_auto_config_has_object.key": ["rope_parameters"], "br_require_activation.name": ["relu"], "br_module_find.path": [""],
-         "br_check_open.path": [str(handles.GOLDEN)],
+         "br_check_open.path": [str(handles.GOLDEN)], "br_gguf_open.path": [str(handles.GGUF)],
+         "br_gguf_get.name": ["q4_0"], "br_gguf_has.name": ["q4_0"], "br_gguf_metadata_type.key": ["value.int8"],
+         **{f"br_gguf_{kind}.key": [f"value.{value}"] for kind, value in GGUF_KEYS.items()},
+         **{f"br_gguf_list_{kind}.key": [f"list.{value}"] for kind, value in GGUF_KEYS.items()},
          "br_tokenizer_from_json.path": [str(handles.TOKENIZERS / "bpe/tokenizer.json")],
          "br_tokenizer_from_sentencepiece.path": [str(handles.TOKENIZERS / "unigram/spiece.model")],
          "vocab": [str(handles.TOKENIZERS / "bpe/vocab.json")], "merges": [str(handles.TOKENIZERS / "bpe/merges.txt")],

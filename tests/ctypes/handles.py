@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 
+GGUF = pathlib.Path(__file__).resolve().parent.parent / "io/recorded.gguf"
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "bert.gelu.safetensors"
 TOKENIZERS = GOLDEN.parent.parent / "tokenizers"
 # For files that functions read and write. Brasa waits until a disk has them, so they are in memory if possible.
@@ -90,6 +91,10 @@ def safetensors(br):
     return br.br_safetensors_open(path, None)
 
 
+def gguf(br):
+    return br.br_gguf_open(str(GGUF).encode(), None)
+
+
 def tokenizer(br):
     return br.br_tokenizer_from_vocab(file("vocab.txt", VOCAB), None)
 
@@ -156,6 +161,7 @@ HANDLES = {
     "br_dataset": pair(dataset, "br_dataset_free"),
     "br_loader": pair(lambda br: br.br_loader_new(dataset(br), None), "br_loader_free"),
     "br_safetensors": pair(safetensors, "br_safetensors_close"),
+    "br_gguf": pair(gguf, "br_gguf_close"),
     "br_tokenizer": pair(tokenizer, "br_tokenizer_free"),
     "br_decode_stream": pair(lambda br: br.br_decode_stream_new(tokenizer(br), False, 0, None), "br_decode_stream_free"),
     "br_auto_config": pair(auto_config, "br_auto_config_free"),

@@ -5,6 +5,7 @@
  * A new reader needs a function that adds what it read to a digest, and a line in `readers`. */
 #include "tests/allocations.h"
 
+#include "tests/io/digests.h"
 #include "tests/io/files.h"
 
 #include <brasa/brasa.h>
@@ -16,40 +17,6 @@
 #include <xxhash.h>
 
 TestSuite(allocations, .init = files_begin, .fini = files_end);
-
-/* ---- Digests --------------------------------------------------------------------------------- */
-
-static void add(uint64_t *digest, const void *data, size_t n)
-{
-    *digest = XXH3_64bits_withSeed(data, n, *digest);
-}
-
-static void add_text(uint64_t *digest, const char *text)
-{
-    add(digest, text, text ? strlen(text) : 0);
-}
-
-static bool add_tensor(uint64_t *digest, const br_tensor *t)
-{
-    static char bytes[1 << 18];
-    size_t n = t ? (size_t)br_numel(t) * br_dtype_size(br_dtype_of(t)) : 0;
-    if (!t || n > sizeof bytes || !br_copy_out(t, bytes, n))
-        return false;
-    add(digest, bytes, n);
-    return true;
-}
-
-static bool add_module(uint64_t *digest, br_module *module)
-{
-    br_named_list *all = br_state_dict(module);
-    bool ok = all;
-    for (int64_t i = 0; ok && i < all->count; i++) {
-        add_text(digest, all->items[i].name);
-        ok = add_tensor(digest, all->items[i].tensor);
-    }
-    br_named_list_free(all);
-    return ok;
-}
 
 /* ---- Files of tensors ------------------------------------------------------------------------ */
 
@@ -90,6 +57,19 @@ static bool safetensors_mapped(uint64_t *digest)
 static bool safetensors_copied(uint64_t *digest)
 {
     return read_safetensors(digest, true);
+}
+
+static bool gguf(uint64_t *digest)
+{
+    br_scope *scope = br_scope_begin();
+    br_gguf *file = br_gguf_open(BRASA_TEST_DIR "/io/recorded.gguf", NULL);
+    const char *text = br_gguf_string(file, "general.architecture", NULL);
+    bool ok = text && add_tensor(digest, br_gguf_get(file, "q4_k", BR_F32)) &&
+              add_tensor(digest, br_gguf_get(file, "float16", BR_F64));
+    add_text(digest, text);
+    br_gguf_close(file);
+    br_scope_end(scope);
+    return ok;
 }
 
 static br_module *new_model(void)
@@ -415,6 +395,7 @@ static const struct {
 } readers[] = {
     READER(safetensors_mapped),
     READER(safetensors_copied),
+    READER(gguf),
     READER(model_file),
     READER(checkpoint),
     READER(config),
