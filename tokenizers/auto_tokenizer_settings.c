@@ -2,6 +2,7 @@
  * tokenizer of a model folder: how texts are read, and which special tokens are put around them. */
 #include "tokenizers/auto_tokenizer_internal.h"
 #include "tokenizers/bpe_internal.h"
+#include "tokenizers/char_bpe.h"
 
 #include <string.h>
 
@@ -14,7 +15,7 @@ bool br__loader_rebuilds(const br_tokenizer_loader *l)
     br_tokenizer_family own = kind == &br__word_pieces  ? BR_FAMILY_WORDS
                               : kind == &br__byte_level ? BR_FAMILY_BYTES
                                                         : BR_FAMILY_PIECES;
-    return !l->from_json || l->files.family == own;
+    return !l->from_json || (l->files.family == own && kind != &br__char_bpe);
 }
 
 /* ---- Settings -------------------------------------------------------------------------------- */
@@ -130,7 +131,8 @@ bool br__loader_apply_settings(const br_tokenizer_loader *l)
         return false;
     t->splits_special = s->splits_special;
     t->hides_types = hides_types(s);
-    t->cleans_up = s->cleans_up && t->kind != &br__byte_level; /* as in transformers */
+    bool is_bpe = t->kind == &br__byte_level || t->kind == &br__char_bpe;
+    t->cleans_up = s->cleans_up && !is_bpe; /* as in transformers */
     if (t->kind == &br__word_pieces) {
         if (!apply(l, "do_lower_case", s->do_lower_case, o->do_lower_case, &t->lowercase))
             return false;
@@ -257,7 +259,7 @@ bool br__loader_set_specials(const br_tokenizer_loader *l)
     default_roles(l);
     if (t->roles[BR_TOKEN_PAD] >= 0)
         t->padding = t->roles[BR_TOKEN_PAD];
-    else if (t->kind == &br__byte_level)
+    else if (t->kind == &br__byte_level || t->kind == &br__char_bpe)
         t->padding = t->roles[BR_TOKEN_EOS];
     return !br__failed();
 }

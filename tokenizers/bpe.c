@@ -1,105 +1,20 @@
 /* tokenizers/bpe.c - byte-level BPE: encoding.
  *
  * A text is split into words by a pattern (bpe_split.h), and the bytes of each word are merged in
- * pairs. A heap holds the candidates, so a word of n bytes takes O(n log n) time. */
+ * pairs (bpe_merge.c). */
 #include "tokenizers/bpe_internal.h"
 #include "tokenizers/bpe_split.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Merges ---------------------------------------------------------------------------------- */
-
-/* A node in the linked list of a word's tokens. Merging removes the right one of two nodes. */
-typedef struct symbol {
-    int64_t id; /* -1 if removed */
-    int64_t previous, next;
-    br_span bytes, chars;
-} symbol;
-
-/* A possible merge of the symbol `at` with the next one to the token `id`. */
-typedef struct candidate {
-    int64_t rank, at, id;
-} candidate;
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 typedef struct reader {
     br_text_reader base;
-    symbol *symbols; /* of the current word */
-    int64_t n_symbols, symbol_capacity;
-    candidate *heap; /* binary heap; the first one is merged next */
-    int64_t n_heap, heap_capacity;
+    br_merger merger;
     char *whole; /* room for the longest token */
 } reader;
-
-static bool before(const candidate *a, const candidate *b)
-{
-    return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
-}
-
-static bool push(reader *r, candidate c)
-{
-    candidate *heap = br__grow_tokens(r->heap, &r->heap_capacity, r->n_heap, sizeof *heap);
-    if (!heap)
-        return false;
-    r->heap = heap;
-    int64_t i = r->n_heap++;
-    for (; i > 0 && before(&c, &heap[(i - 1) / 2]); i = (i - 1) / 2)
-        heap[i] = heap[(i - 1) / 2];
-    heap[i] = c;
-    return true;
-}
-
-static candidate pop(reader *r)
-{
-    candidate *heap = r->heap, first = heap[0], c = heap[--r->n_heap];
-    int64_t i = 0, n = r->n_heap;
-    for (int64_t k; (k = 2 * i + 1) < n; i = k) {
-        k += k + 1 < n && before(&heap[k + 1], &heap[k]);
-        if (!before(&heap[k], &c))
-            break;
-        heap[i] = heap[k];
-    }
-    heap[i] = c;
-    return first;
-}
-
-/* Returns the merge of two tokens, or NULL. */
-static const br_merge *merge_of(const br_bpe *bpe, int64_t left, int64_t right)
-{
-    const br_merge *m = br__bpe_place(bpe, (int32_t)left, (int32_t)right);
-    return m->left < 0 ? NULL : m;
-}
-
-/* Pushes the merge of symbol `at` with the next one, if it exists, to the heap. */
-static bool consider(reader *r, int64_t at)
-{
-    int64_t next = at < 0 ? -1 : r->symbols[at].next;
-    if (next < 0)
-        return true;
-    const br_merge *m = merge_of(br__bpe_of(r->base.t), r->symbols[at].id, r->symbols[next].id);
-    return !m || push(r, (candidate){ m->rank, at, m->id });
-}
-
-/* Merges symbol c.at with the next one, unless a merge has changed one of them since c was pushed.
- */
-static bool merge(reader *r, candidate c)
-{
-    symbol *left = &r->symbols[c.at];
-    if (left->id < 0 || left->next < 0)
-        return true;
-    symbol *right = &r->symbols[left->next];
-    const br_merge *m = merge_of(br__bpe_of(r->base.t), left->id, right->id);
-    if (!m || m->id != c.id)
-        return true;
-    left->id = c.id;
-    left->bytes.end = right->bytes.end;
-    left->chars.end = right->chars.end;
-    left->next = right->next;
-    right->id = -1;
-    if (left->next >= 0)
-        r->symbols[left->next].previous = c.at;
-    return consider(r, left->previous) && consider(r, c.at);
-}
 
 /* Returns the token of the whole word, or -1 if there is none. The tokens of the bytes, put
  * together, are its text. */
@@ -108,8 +23,8 @@ static int64_t whole_word(const reader *r)
     const br_tokenizer *t = r->base.t;
     char *text = r->whole;
     size_t n = 0;
-    for (int64_t i = 0; i < r->n_symbols; i++) {
-        const char *token = t->tokens[r->symbols[i].id];
+    for (int64_t i = 0; i < r->merger.n_symbols; i++) {
+        const char *token = t->tokens[r->merger.symbols[i].id];
         size_t length = strlen(token);
         if (length > t->all.longest - n)
             return -1;
@@ -121,38 +36,23 @@ static int64_t whole_word(const reader *r)
 }
 
 /* Makes a word one symbol. */
-static void join_symbols(reader *r, int64_t id)
+static void join_symbols(br_merger *m, int64_t id)
 {
-    const symbol *last = &r->symbols[r->n_symbols - 1];
-    r->symbols[0].id = id;
-    r->symbols[0].next = -1;
-    r->symbols[0].bytes.end = last->bytes.end;
-    r->symbols[0].chars.end = last->chars.end;
-    r->n_symbols = 1;
+    const br_symbol *last = &m->symbols[m->n_symbols - 1];
+    m->symbols[0].id = id;
+    m->symbols[0].next = -1;
+    m->symbols[0].bytes.end = last->bytes.end;
+    m->symbols[0].chars.end = last->chars.end;
+    m->n_symbols = 1;
 }
 
 static bool end_word(reader *r)
 {
-    int64_t whole = br__bpe_of(r->base.t)->ignores_merges && r->n_symbols > 1 ? whole_word(r) : -1;
+    bool looks_up = br__bpe_of(r->base.t)->ignores_merges && r->merger.n_symbols > 1;
+    int64_t whole = looks_up ? whole_word(r) : -1;
     if (whole >= 0)
-        join_symbols(r, whole);
-    for (int64_t i = 0; i < r->n_symbols; i++)
-        if (!consider(r, i))
-            return false;
-    while (r->n_heap > 0)
-        if (!merge(r, pop(r)))
-            return false;
-    for (int64_t i = 0; i >= 0 && i < r->n_symbols; i = r->symbols[i].next) {
-        const symbol *s = &r->symbols[i];
-        if (!br__push_token(r->base.list, (br_token){ .id = s->id,
-                                                      .word = r->base.words,
-                                                      .bytes = s->bytes,
-                                                      .chars = s->chars }))
-            return false;
-    }
-    r->n_symbols = 0;
-    r->base.words++;
-    return true;
+        join_symbols(&r->merger, whole);
+    return br__merger_end_word(&r->merger, r->base.list, r->base.words++);
 }
 
 /* ---- The text -------------------------------------------------------------------------------- */
@@ -168,19 +68,7 @@ static bool push_byte(reader *r, unsigned char byte, br_span bytes, br_span char
 {
     int64_t id = br__bpe_of(r->base.t)->byte_ids[byte];
     id = id < 0 ? r->base.t->unknown : id;
-    if (id < 0)
-        return fail_unknown(r, byte);
-    symbol *symbols =
-        br__grow_tokens(r->symbols, &r->symbol_capacity, r->n_symbols, sizeof *symbols);
-    if (!symbols)
-        return false;
-    r->symbols = symbols;
-    int64_t i = r->n_symbols++;
-    symbols[i] =
-        (symbol){ .id = id, .previous = i - 1, .next = -1, .bytes = bytes, .chars = chars };
-    if (i > 0)
-        symbols[i - 1].next = i;
-    return true;
+    return id < 0 ? fail_unknown(r, byte) : br__merger_push(&r->merger, id, bytes, chars);
 }
 
 /* Pushes the bytes of a code point, or of U+FFFD if it is invalid. Each byte has the offsets of the
@@ -378,12 +266,12 @@ static bool tokenize(const br_tokenizer *t, const br_text *text, const br_encode
                            .options = options,
                            .list = list,
                            .normalizes = !kept,
-                           .read = kept ? read_words : read_changed } };
+                           .read = kept ? read_words : read_changed },
+                 .merger.table = &br__bpe_of(t)->merges };
     r.whole = br_malloc(t->all.longest + 1);
     bool ok = r.whole && br__read_parts(&r.base, text);
     br_free(r.whole);
-    br_free(r.symbols);
-    br_free(r.heap);
+    br__merger_free(&r.merger);
     return ok;
 }
 
@@ -394,7 +282,7 @@ static void free_bpe(void *model)
     br_bpe *bpe = model;
     if (!bpe)
         return;
-    br_free(bpe->merges);
+    br_free(bpe->merges.merges);
     br_free(bpe);
 }
 

@@ -13,26 +13,6 @@ static const char op[] = "tokenizer_from_bpe";
 
 /* ---- Merges ---------------------------------------------------------------------------------- */
 
-/* Doubles the table. */
-static bool grow_merges(br_bpe *bpe)
-{
-    enum { FIRST = 64 };
-    br_bpe old = *bpe;
-    uint64_t n = old.merges ? old.merge_mask + 1 : 0, more = n ? 2 * n : FIRST;
-    br_merge *merges = br_malloc(more * sizeof *merges);
-    if (!merges)
-        return false;
-    for (uint64_t i = 0; i < more; i++)
-        merges[i].left = -1;
-    bpe->merges = merges;
-    bpe->merge_mask = more - 1;
-    for (uint64_t i = 0; i < n; i++)
-        if (old.merges[i].left >= 0)
-            *br__bpe_place(bpe, old.merges[i].left, old.merges[i].right) = old.merges[i];
-    br_free(old.merges);
-    return true;
-}
-
 bool br__bpe_is_qwen(const br_tokenizer *t)
 {
     if (t->kind != &br__byte_level)
@@ -59,22 +39,7 @@ bool br__bpe_begin(br_tokenizer *t)
         if (bpe->byte_ids[byte] < 0)
             memset(bpe->joins, 0xff, sizeof bpe->joins);
     }
-    return grow_merges(bpe);
-}
-
-/* Looks up the id of the concatenation of two tokens; -1 if there is none. Returns false if
- * allocation fails. */
-static bool joined_id(const br_tokenizer *t, const char *left, size_t n, const char *right,
-                      size_t m, int64_t *id)
-{
-    char *both = br_malloc(n + m + 1);
-    if (!both)
-        return false;
-    memcpy(both, left, n);
-    memcpy(both + n, right, m);
-    *id = br__word_id(&t->all, both, n + m);
-    br_free(both);
-    return true;
+    return br__merges_begin(&bpe->merges);
 }
 
 /* Returns the byte that a code point of a token represents, or 0 if it represents none: no word
@@ -100,44 +65,16 @@ static void mark_join(br_bpe *bpe, br_text left, br_text right)
     bpe->joins[a][b / 8] |= (uint8_t)(1 << b % 8);
 }
 
-/* Adds a merge. If the pair has one already, the new one replaces it. */
-static bool set_merge(br_bpe *bpe, br_merge merge)
-{
-    if (2 * (uint64_t)(bpe->n_merges + 1) > bpe->merge_mask + 1 && !grow_merges(bpe))
-        return false;
-    br_merge *place = br__bpe_place(bpe, merge.left, merge.right);
-    bpe->n_merges += place->left < 0;
-    *place = merge;
-    return true;
-}
-
 bool br__bpe_add_merge(br_tokenizer *t, br_text left, br_text right, int64_t rank,
                        const char **what)
 {
-    size_t n = (size_t)left.length, m = (size_t)right.length;
-    int64_t a = br__word_id(&t->all, left.data, n), b = br__word_id(&t->all, right.data, m), id;
-    if (!joined_id(t, left.data, n, right.data, m, &id))
+    br_merge merge;
+    if (!br__merge_of_texts(t, left, right, rank, &merge, what))
         return false;
-    *what = a < 0    ? "merges a left token that is not in the vocabulary"
-            : b < 0  ? "merges a right token that is not in the vocabulary"
-            : id < 0 ? "merges to a token that is not in the vocabulary"
-                     : NULL;
     if (*what)
         return true;
     mark_join(br__bpe_of(t), left, right);
-    return set_merge(br__bpe_of(t),
-                     (br_merge){ (int32_t)a, (int32_t)b, (int32_t)id, (int32_t)rank });
-}
-
-const char *br__bpe_split_merge(const char *line, size_t length, br_text *left, br_text *right)
-{
-    const char *space = memchr(line, ' ', length);
-    size_t n = space ? (size_t)(space - line) : length;
-    if (!space || memchr(space + 1, ' ', length - n - 1))
-        return "is not two tokens separated by a space";
-    *left = (br_text){ line, (int64_t)n };
-    *right = (br_text){ space + 1, (int64_t)(length - n - 1) };
-    return NULL;
+    return br__merges_set(&br__bpe_of(t)->merges, merge);
 }
 
 /* ---- merges.txt ------------------------------------------------------------------------------ */
@@ -146,7 +83,7 @@ static bool read_merge(br_tokenizer *t, const char *path, const char *line, size
                        int64_t number, int64_t rank)
 {
     br_text left, right;
-    const char *what = br__bpe_split_merge(line, length, &left, &right);
+    const char *what = br__split_merge(line, length, &left, &right);
     if (!what && !br__bpe_add_merge(t, left, right, rank, &what))
         return false;
     if (what)

@@ -4,8 +4,8 @@
  * So each step decodes all ids together, and returns the part of the text that is new and final.
  * Most of the old ids are dropped from time to time, because decoding all ids in each step would
  * take time proportional to the square of their number. */
+#include "tokenizers/pieces.h"
 #include "tokenizers/tokenizer_internal.h"
-#include "tokenizers/unigram_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -70,16 +70,16 @@ static size_t settled(const br_decode_stream *s, const char *text, size_t n)
     return n;
 }
 
-/* Returns whether the last id with a text is a byte token. A Unigram tokenizer decodes consecutive
- * byte tokens together: if they are not valid UTF-8, each of them is a U+FFFD. So a later byte can
- * change the text of all of them. */
+/* Returns whether the last id with a text is a byte token. Unigram and BPE over characters decode
+ * consecutive byte tokens together: if they are not valid UTF-8, each of them is a U+FFFD. So a
+ * later byte can change the text of all of them. */
 static bool ends_with_byte(const br_decode_stream *s)
 {
     const br_tokenizer *t = s->tokenizer;
     int64_t n = s->n;
     while (n > 0 && s->skip_special && br__is_skipped(t, s->ids[n - 1]))
         n--;
-    return n > 0 && br__unigram_is_byte(t, s->ids[n - 1]);
+    return n > 0 && br__decodes_byte(t, s->ids[n - 1]);
 }
 
 /* ---- New text -------------------------------------------------------------------------------- */

@@ -109,6 +109,8 @@ typedef struct br_tokenizer_kind {
      * sets *length to its length; NULL if allocation fails. The function is NULL if the kind does
      * not normalize texts. */
     char *(*normalize)(const br_tokenizer *t, const char *text, size_t *length);
+    /* Returns whether tokens such as "<0xE4>" are decoded to bytes. NULL: they are not. */
+    bool (*decodes_bytes)(const br_tokenizer *t);
     void (*free)(void *model); /* must accept NULL */
 } br_tokenizer_kind;
 

@@ -27,13 +27,22 @@ static unsigned absent_parts(json_t *root)
                                                              : absent;
 }
 
+/* With byte_fallback, BPE merges characters. */
+static bool read_bpe(br_tokenizer *t, const char *path, json_t *root)
+{
+    bool falls_back =
+        json_is_true(json_object_get(json_object_get(root, "model"), "byte_fallback"));
+    return falls_back ? br__tokenizer_json_char_bpe(t, path, root)
+                      : br__tokenizer_json_bpe(t, path, root);
+}
+
 static bool read_root(br_tokenizer *t, const char *path, json_t *root)
 {
     static const struct {
         const char *type;
         bool (*read)(br_tokenizer *t, const char *path, json_t *root);
     } models[] = { { "WordPiece", br__tokenizer_json_words },
-                   { "BPE", br__tokenizer_json_bpe },
+                   { "BPE", read_bpe },
                    { "Unigram", br__tokenizer_json_unigram } };
     json_t *model = json_object_get(root, "model");
     const char *type = br__tokenizer_json_type("model", model);

@@ -8,12 +8,10 @@
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-/* Checks that options which would change the tokens and are not supported are absent, null, false
- * or "". */
-static bool check_absent(const char *path, json_t *model)
+bool br__bpe_json_absent(const char *path, json_t *model, const char *also)
 {
-    static const char *const keys[] = { "dropout", "continuing_subword_prefix",
-                                        "end_of_word_suffix", "byte_fallback" };
+    const char *const keys[] = { "dropout", "continuing_subword_prefix", "end_of_word_suffix",
+                                 also };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         json_t *value = json_object_get(model, keys[i]);
         bool empty = json_is_string(value) && json_string_length(value) == 0;
@@ -28,8 +26,7 @@ static const char *parts_of(json_t *merge, br_text *left, br_text *right)
 {
     json_t *first = json_array_get(merge, 0), *second = json_array_get(merge, 1);
     if (json_is_string(merge))
-        return br__bpe_split_merge(json_string_value(merge), json_string_length(merge), left,
-                                   right);
+        return br__split_merge(json_string_value(merge), json_string_length(merge), left, right);
     if (json_array_size(merge) != 2 || !json_is_string(first) || !json_is_string(second))
         return "is not two strings";
     *left = (br_text){ json_string_value(first), (int64_t)json_string_length(first) };
@@ -37,7 +34,7 @@ static const char *parts_of(json_t *merge, br_text *left, br_text *right)
     return NULL;
 }
 
-static bool read_merges(br_tokenizer *t, const char *path, json_t *merges)
+bool br__bpe_json_merges(br_tokenizer *t, const char *path, json_t *merges, br_add_merge *add)
 {
     size_t i;
     json_t *merge;
@@ -47,7 +44,7 @@ static bool read_merges(br_tokenizer *t, const char *path, json_t *merges)
     {
         br_text left, right;
         const char *what = parts_of(merge, &left, &right);
-        if (!what && !br__bpe_add_merge(t, left, right, (int64_t)i, &what))
+        if (!what && !add(t, left, right, (int64_t)i, &what))
             return false;
         if (what)
             return br__tokenizer_refuse(path, "model.merges[%zu] %s", i, what);
@@ -78,10 +75,11 @@ static bool read_ignore_merges(br_bpe *bpe, const char *path, json_t *model)
 static bool read_model(br_tokenizer *t, const char *path, json_t *root)
 {
     json_t *model = json_object_get(root, "model");
-    return check_absent(path, model) && br__tokenizer_set_prefix(t, "") &&
+    return br__bpe_json_absent(path, model, "byte_fallback") && br__tokenizer_set_prefix(t, "") &&
            br__tokenizer_json_vocab(t, path, json_object_get(model, "vocab")) && br__bpe_begin(t) &&
            read_ignore_merges(br__bpe_of(t), path, model) &&
-           read_merges(t, path, json_object_get(model, "merges")) && read_unknown(t, path, model);
+           br__bpe_json_merges(t, path, json_object_get(model, "merges"), br__bpe_add_merge) &&
+           read_unknown(t, path, model);
 }
 
 /* ---- The other parts ------------------------------------------------------------------------- */

@@ -33,12 +33,20 @@ bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root);
  * most one after each text, and possibly another one before the second text. Other tokens around a
  * pair are an error when a pair is encoded. */
 bool br__tokenizer_json_processors(br_tokenizer *t, const char *path, json_t *root);
+/* Checks that options of BPE which would change the tokens and are not supported are absent, null,
+ * false or "": `also` and some others. */
+bool br__bpe_json_absent(const char *path, json_t *model, const char *also);
+/* Adds the merges of BPE by calls of `add`. */
+typedef bool br_add_merge(br_tokenizer *t, br_text left, br_text right, int64_t rank,
+                          const char **what);
+bool br__bpe_json_merges(br_tokenizer *t, const char *path, json_t *merges, br_add_merge *add);
 /* Checks that no two tokens have the same id. Call it after br__tokenizer_index(). */
 bool br__tokenizer_check_ids(const br_tokenizer *t, const char *path);
 
 /* Read a tokenizer.json with a model of that kind. t->absent must be set. */
 bool br__tokenizer_json_words(br_tokenizer *t, const char *path, json_t *root);
 bool br__tokenizer_json_bpe(br_tokenizer *t, const char *path, json_t *root);
+bool br__tokenizer_json_char_bpe(br_tokenizer *t, const char *path, json_t *root);
 bool br__tokenizer_json_unigram(br_tokenizer *t, const char *path, json_t *root);
 
 #endif

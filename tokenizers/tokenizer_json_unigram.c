@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char meta[] = "\xe2\x96\x81"; /* BR_META */
-
 /* Returns true if a part or step has that type. The name of the part, such as "decoder", is needed
  * if the type is not stated. */
 static bool has_type(const char *name, const json_t *part, const char *type)
@@ -174,39 +172,6 @@ static bool read_normalizer(br_tokenizer *t, const char *path, json_t *root)
 
 /* ---- U+2581 ---------------------------------------------------------------------------------- */
 
-/* Reads a boolean of a "Metaspace", which may be missing or null: both mean true. */
-static bool read_option(const char *path, json_t *part, const char *key, bool *value)
-{
-    *value = true;
-    return json_is_null(json_object_get(part, key)) ||
-           br__tokenizer_json_bool(path, part, key, true, value);
-}
-
-/* Reads a "Metaspace", of the pre_tokenizer or of the decoder. */
-static bool read_metaspace(const char *path, json_t *part, br_prepend *prepend)
-{
-    static const char *const schemes[] = { "always", "first", "never" };
-    bool prefix;
-    const char *sign = br__tokenizer_json_string(path, part, "replacement", NULL);
-    const char *scheme = br__tokenizer_json_string(path, part, "prepend_scheme", "");
-    if (!sign || !scheme || !read_option(path, part, "add_prefix_space", &prefix))
-        return false;
-    if (strcmp(sign, meta) != 0)
-        return br__tokenizer_refuse(path, "Metaspace: replacement is '%s', must be U+2581",
-                                    br_printable(sign));
-    int found = prefix ? BR_PREPEND_ALWAYS : BR_PREPEND_NEVER;
-    for (int i = BR_PREPEND_NEVER; *scheme && i >= -1; i--)
-        if (i < 0)
-            return br__tokenizer_refuse(path, "Metaspace: unknown prepend_scheme '%s'",
-                                        br_printable(scheme));
-        else if (strcmp(schemes[i], scheme) == 0) {
-            found = i;
-            break;
-        }
-    *prepend = (br_prepend)found;
-    return true;
-}
-
 /* Reads "Metaspace", optionally preceded by "WhitespaceSplit". */
 static bool read_pre_tokenizer(br_tokenizer *t, const char *path, json_t *root)
 {
@@ -226,7 +191,8 @@ static bool read_pre_tokenizer(br_tokenizer *t, const char *path, json_t *root)
     if (!has_type("pre_tokenizer", p, "Metaspace"))
         return br__tokenizer_refuse(path, "pre_tokenizer is not supported: must be Metaspace, or "
                                           "WhitespaceSplit followed by Metaspace");
-    return read_metaspace(path, p, &u->prepend) && read_option(path, p, "split", &u->split_at_meta);
+    return br__metaspace_json(path, p, &u->prepend) &&
+           br__metaspace_json_bool(path, p, "split", &u->split_at_meta);
 }
 
 /* Reads "Metaspace", optionally preceded by "ByteFallback". */
@@ -246,7 +212,7 @@ static bool read_decoder(br_tokenizer *t, const char *path, json_t *root)
         return br__tokenizer_refuse(
             path,
             "decoder is not supported: must be Metaspace, or ByteFallback followed by Metaspace");
-    if (!read_metaspace(path, d, &prepend))
+    if (!br__metaspace_json(path, d, &prepend))
         return false;
     u->drop_front = prepend != BR_PREPEND_NEVER;
     return true;

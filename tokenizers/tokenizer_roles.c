@@ -10,12 +10,16 @@ void br__tokenizer_default_roles(br_tokenizer *t)
         { NULL, NULL, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]" },
         { end, end, end, NULL, NULL, NULL, NULL },
         { NULL, "</s>", "<unk>", NULL, "<pad>", NULL, NULL },
+        { "<s>", "</s>", "<unk>", NULL, "<pad>", NULL, NULL },
     };
-    int kind = t->kind == &br__word_pieces ? 0 : t->kind == &br__byte_level ? 1 : 2;
-    if (t->roles[BR_TOKEN_CLS] < 0)
+    int kind = t->kind == &br__word_pieces  ? 0
+               : t->kind == &br__byte_level ? 1
+               : t->kind == &br__unigram    ? 2
+                                            : 3;
+    if (t->roles[BR_TOKEN_CLS] < 0 && kind != 3)
         t->roles[BR_TOKEN_CLS] = t->classify;
     if (t->roles[BR_TOKEN_SEP] < 0)
-        t->roles[BR_TOKEN_SEP] = kind == 2 ? -1 : t->separator;
+        t->roles[BR_TOKEN_SEP] = kind >= 2 ? -1 : t->separator;
     if (t->roles[BR_TOKEN_UNK] < 0)
         t->roles[BR_TOKEN_UNK] = t->unknown;
     for (int role = 0; role <= BR_TOKEN_MASK; role++)

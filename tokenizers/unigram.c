@@ -377,119 +377,23 @@ static char *normalize(const br_tokenizer *t, const char *text, size_t *length)
     return utf8;
 }
 
-/* ---- Decoding -------------------------------------------------------------------------------- */
-
-/* Returns the byte of a token such as "<0xE4>", or -1 for other tokens. */
-static int byte_of(const char *token)
-{
-    unsigned byte;
-    int end = 0;
-    bool form = strlen(token) == 6 && strspn(token + 3, "0123456789ABCDEFabcdef") == 2 &&
-                sscanf(token, "<0x%2x>%n", &byte, &end) == 1 && end == 6;
-    return form ? (int)byte : -1;
-}
-
-bool br__unigram_is_byte(const br_tokenizer *t, int64_t id)
-{
-    return t->kind == &br__unigram && !t->spaced && br__unigram_of(t)->decode_bytes &&
-           byte_of(t->tokens[id]) >= 0;
-}
-
-/* Writes the bytes of byte tokens: as they are if they are valid UTF-8, else as U+FFFD for each. */
-static size_t write_bytes(const char *bytes, size_t n, char *out)
-{
-    if (br__is_utf8(bytes, n)) {
-        memcpy(out, bytes, n);
-        return n;
-    }
-    size_t length = 0;
-    for (size_t i = 0; i < n; i++)
-        length += (size_t)br__char_write(0xfffd, out + length);
-    return length;
-}
-
-static const char meta[] = "\xe2\x96\x81"; /* BR_META */
-
-/* Writes a token with a space for each U+2581. `drop` omits them, because the one at the beginning
- * of a text was added by encoding. */
-static size_t write_token(const char *token, bool drop, char *out)
-{
-    size_t n = 0;
-    while (*token) {
-        bool is_meta = strncmp(token, meta, strlen(meta)) == 0;
-        if (!is_meta)
-            out[n++] = *token;
-        else if (!drop)
-            out[n++] = ' ';
-        token += is_meta ? strlen(meta) : 1;
-    }
-    return n;
-}
-
-/* Writes a token as SentencePiece does: without a U+2581 at its beginning while nothing else is
- * written. If extra spaces are kept, only one is left out. Updates *front, which is true at the
- * beginning of a text. */
-static size_t write_piece(const br_unigram *u, const char *token, bool *front, char *out)
-{
-    bool drop = *front && u->drop_front && strncmp(token, meta, strlen(meta)) == 0;
-    size_t n = write_token(token + (drop ? strlen(meta) : 0), false, out);
-    *front = *front && n == 0 && !(drop && u->keep_spaces);
-    return n;
-}
-
-/* Writes the text to `out` and returns its length. `bytes` is a buffer with room for one byte per
- * token. */
-static size_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, char *bytes,
-                   char *out)
-{
-    const br_unigram *u = br__unigram_of(t);
-    size_t n_bytes = 0, length = 0;
-    bool first = true; /* no token was written, or only one without text */
-    for (int64_t i = 0; i < n; i++) {
-        if (skip && br__is_skipped(t, ids[i]))
-            continue;
-        int byte = u->decode_bytes ? byte_of(t->tokens[ids[i]]) : -1;
-        if (byte >= 0) {
-            bytes[n_bytes++] = (char)byte;
-            continue;
-        }
-        length += write_bytes(bytes, n_bytes, out + length);
-        first = first && n_bytes == 0;
-        n_bytes = 0;
-        if (u->sentencepiece) {
-            length += write_piece(u, t->tokens[ids[i]], &first, out + length);
-            continue;
-        }
-        length += write_token(t->tokens[ids[i]], u->drop_front && first, out + length);
-        first = false;
-    }
-    length += write_bytes(bytes, n_bytes, out + length);
-    out[length] = 0;
-    return length;
-}
+/* ---- The kind -------------------------------------------------------------------------------- */
 
 static char *decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special,
                     int64_t *length)
 {
-    size_t capacity = 1;
-    for (int64_t i = 0; i < n; i++) {
-        const char *token = br_tokenizer_token(t, ids[i]);
-        if (!token)
-            return NULL;
-        capacity += strlen(token);
-    }
-    char *out = br_malloc(capacity), *bytes = br_malloc((size_t)n + 1);
-    if (out && bytes) {
-        *length = (int64_t)join(t, n, ids, skip_special, bytes, out);
-    } else {
-        br_free(out);
-        out = NULL;
-    }
-    br_free(bytes);
-    return out;
+    const br_unigram *u = br__unigram_of(t);
+    br_piece_decoder d = { .bytes = u->decode_bytes,
+                           .drops_front = u->drop_front,
+                           .sentencepiece = u->sentencepiece,
+                           .keeps_spaces = u->keep_spaces };
+    return br__decode_by(t, &d, n, ids, skip_special, length);
 }
 
-/* ---- The kind -------------------------------------------------------------------------------- */
+static bool decodes_bytes(const br_tokenizer *t)
+{
+    return br__unigram_of(t)->decode_bytes;
+}
 
 static void free_unigram(void *model)
 {
@@ -513,4 +417,5 @@ const br_tokenizer_kind br__unigram = { .name = "Unigram",
                                         .tokenize = tokenize,
                                         .decode = decode,
                                         .normalize = normalize,
+                                        .decodes_bytes = decodes_bytes,
                                         .free = free_unigram };

@@ -6,8 +6,7 @@
 
 #include "tokenizers/charsmap.h"
 #include "tokenizers/normal_forms.h"
-
-enum { BR_META = 0x2581 }; /* represents a space in pieces */
+#include "tokenizers/pieces.h"
 
 /* ---- Pieces (tokenizers/unigram_trie.c) ------------------------------------------------------ */
 
@@ -68,12 +67,6 @@ typedef struct br_step {
     br_form form;            /* FORM */
 } br_step;
 
-typedef enum br_prepend {
-    BR_PREPEND_ALWAYS,
-    BR_PREPEND_FIRST, /* only at the beginning of the text */
-    BR_PREPEND_NEVER,
-} br_prepend;
-
 typedef struct br_unigram {
     bool sentencepiece; /* SentencePiece's own variant, with sums of scores as floats */
     br_charsmap charsmap;
@@ -106,10 +99,6 @@ static inline br_unigram *br__unigram_of(const br_tokenizer *t)
 {
     return t->model;
 }
-
-/* Returns whether the tokenizer is a Unigram one that decodes the id's token, such as "<0xE4>", to
- * a byte. The id must have a token. */
-bool br__unigram_is_byte(const br_tokenizer *t, int64_t id);
 
 /* Makes a tokenizer a Unigram one without pieces. Returns NULL if allocation fails. */
 br_unigram *br__unigram_begin(br_tokenizer *t);

@@ -76,8 +76,9 @@ BR_API br_sentencepiece_options br_sentencepiece_defaults(void);
  * on failure. `options` may be NULL. */
 BR_API br_tokenizer *br_tokenizer_from_sentencepiece(const char *path,
                                                      const br_sentencepiece_options *options);
-/* Reads a tokenizer.json of BERT's, GPT-2's or T5's kind. Other kinds are an error that names the
- * unsupported part. Ignores its "truncation" and "padding": set br_encode_options instead. */
+/* Reads a tokenizer.json of BERT's, GPT-2's, Llama 2's or T5's kind. Other kinds are an error that
+ * names the unsupported part. Ignores its "truncation" and "padding": set br_encode_options
+ * instead. */
 BR_API br_tokenizer *br_tokenizer_from_json(const char *path);
 
 typedef enum br_setting {
@@ -145,10 +146,11 @@ BR_API int64_t br_tokenizer_id(const br_tokenizer *tokenizer, const char *token,
  * none. */
 BR_API const char *br_tokenizer_token(const br_tokenizer *tokenizer, int64_t id);
 /* Decodes n ids to text. WordPiece tokens are joined by spaces, continuations without one. The
- * bytes of byte-level BPE tokens are concatenated, with U+FFFD for invalid UTF-8. In Unigram
- * pieces, U+2581 becomes a space. `skip_special` omits special tokens. If the model folder's
- * tokenizer_config.json sets clean_up_tokenization_spaces, spaces before punctuation and
- * contractions are removed, except by byte-level BPE. The caller frees the text with br_free(). */
+ * bytes of byte-level BPE tokens are concatenated, with U+FFFD for invalid UTF-8. In the tokens
+ * of Unigram and of BPE over characters, U+2581 becomes a space. `skip_special` omits special
+ * tokens. If the model folder's tokenizer_config.json sets clean_up_tokenization_spaces, spaces
+ * before punctuation and contractions are removed, except by BPE. The caller frees the text with
+ * br_free(). */
 BR_API char *br_tokenizer_decode(const br_tokenizer *tokenizer, int64_t n, const int64_t *ids,
                                  bool skip_special);
 /* Decodes like br_tokenizer_decode() and sets *length to the text's length in bytes, because a text

@@ -130,6 +130,16 @@ Test(decode_stream, pieces_for_bytes)
                  a - 0x41 + 256);
 }
 
+/* Decoding leaves out a space at the beginning, and byte tokens are as in Unigram. */
+Test(decode_stream, characters)
+{
+    static const char file[] = FOLDER "char_bpe/tokenizer.json";
+    br_tokenizer *t = br_tokenizer_from_json(file);
+    int64_t byte = br_tokenizer_id(t, "<0x00>", -1);
+    check_random("BPE over characters", t, -2, br_tokenizer_size(t) + 3);
+    check_random("its byte tokens", br_tokenizer_from_json(file), byte, byte + 256);
+}
+
 /* Writes a vocabulary whose tokens are the patterns of clean_up_tokenization_spaces in pieces. */
 static br_tokenizer *make_cleaning(void)
 {
