@@ -204,7 +204,7 @@ class Finder:
             return ctypes.cast(CALLBACK, ctypes.c_void_p)
         if re.fullmatch(r"const double \*\w+", text):
             return (ctypes.c_double * 2)(0.5, 0.5)
-        if re.fullmatch(r"(int|int64_t|double|bool|_Bool) \*\w+", text):
+        if re.fullmatch(r"(int|int64_t|size_t|double|bool|_Bool) \*\w+", text):
             return (ctypes.c_int64 * 16)()
         return None
 
