@@ -27,14 +27,7 @@ static const char help[] =
     "                        (default: 384, or what the model takes)\n"
     "      --stride N        the parts share N tokens (default: half of a part, at most 128)\n"
     "      --split-words     answers may begin and end within words\n"
-    "      --cased           do not lower-case the text (WordPiece only)\n"
-    "      --dtype D         load the model as f32, f64, bf16 or f16; auto (default): in the\n"
-    "                        dtype that config.json names, or that of the weights\n"
-    "      --amp bf16        compute matrix products and attention in bf16, as under\n"
-    "                        torch.autocast (default: off)\n"
-    "      --matmul-precision P\n"
-    "                        precision of f32 matrix products: highest (default), high\n"
-    "                        or medium, which rounds their operands to bf16\n"
+    "      --cased           do not lower-case the text (WordPiece only)\n" CLI_MODEL_HELP
     "  -j, --json            print one JSON object per line, with text and answers; start and\n"
     "                        end count code points\n"
     "  -h, --help            show this help\n";
@@ -113,20 +106,10 @@ static const struct option options[] = {
     { "split-words", no_argument, NULL, 'w' },
     { "cased", no_argument, NULL, 'c' },
     { "json", no_argument, NULL, 'j' },
-    { "dtype", required_argument, NULL, CLI_DTYPE },
-    { "amp", required_argument, NULL, CLI_AMP },
-    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
+    CLI_MODEL_OPTIONS,
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };
-
-/* Reads a number of at least `least`; returns 0 or the exit status. */
-static int read_number(const char *name, int64_t least, int64_t *value)
-{
-    return text_to_integer(optarg, least, INT32_MAX, value)
-               ? 0
-               : cli_usage("answer", "%s is '%s', must be at least %" PRId64, name, optarg, least);
-}
 
 /* Handles one option; returns 0 or the exit status. */
 static int parse_option(void *of, int c)
@@ -143,16 +126,16 @@ static int parse_option(void *of, int c)
         r->file = optarg;
         return 0;
     case 'k':
-        return read_number("--top-k", 1, &r->answer.top_k);
+        return cli_at_least("--top-k", 1, &r->answer.top_k);
     case 'i':
         r->answer.handle_impossible_answer = true;
         return 0;
     case 'a':
-        return read_number("--max-answer", 1, &r->answer.max_answer_len);
+        return cli_at_least("--max-answer", 1, &r->answer.max_answer_len);
     case 'l':
-        return read_number("--max-length", 1, &r->answer.max_seq_len);
+        return cli_at_least("--max-length", 1, &r->answer.max_seq_len);
     case 's':
-        return read_number("--stride", 0, &r->answer.doc_stride);
+        return cli_at_least("--stride", 0, &r->answer.doc_stride);
     case 'w':
         r->answer.align_to_words = false;
         return 0;

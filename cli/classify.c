@@ -4,7 +4,6 @@
 #include "cli/progress.h"
 #include "cli/texts.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 
@@ -29,14 +28,7 @@ static const char help[] =
     "  -l, --max-length N    truncate texts to N tokens; by default, a text that is too long for\n"
     "                        the model is an error\n"
     "  -b, --batch-size N    number of texts in a batch (default: 32)\n"
-    "      --cased           do not lower-case the text (WordPiece only)\n"
-    "      --dtype D         load the model as f32, f64, bf16 or f16; auto (default): in the\n"
-    "                        dtype that config.json names, or that of the weights\n"
-    "      --amp bf16        compute matrix products and attention in bf16, as under\n"
-    "                        torch.autocast (default: off)\n"
-    "      --matmul-precision P\n"
-    "                        precision of f32 matrix products: highest (default), high\n"
-    "                        or medium, which rounds their operands to bf16\n"
+    "      --cased           do not lower-case the text (WordPiece only)\n" CLI_MODEL_HELP
     "  -j, --json            print one JSON object per line, with text and labels\n"
     "  -h, --help            show this help\n";
 
@@ -96,19 +88,10 @@ static void show(const request *r, const cli_texts *t, const br_pipeline *p, br_
 
 /* ---- Classifying ----------------------------------------------------------------------------- */
 
-static bool show_progress(void *context, int64_t done, int64_t total)
-{
-    (void)total;
-    progress *shown = context;
-    if (shown->terminal && shown->total > 1)
-        progress_update(shown, done, "");
-    return true;
-}
-
 static br_tensor *classify_all(br_pipeline *p, request *r, const cli_texts *t)
 {
     progress shown = progress_begin(0, t->n);
-    r->classify.on_batch = show_progress;
+    r->classify.on_batch = progress_on_batch;
     r->classify.context = &shown;
     br_scope *scope = br_scope_begin();
     cli_autocast();
@@ -145,13 +128,6 @@ static int choose_scores(br_scores *scores)
     return status;
 }
 
-static int read_number(const char *option, int64_t most, int64_t *value)
-{
-    return text_to_integer(optarg, 1, most, value)
-               ? 0
-               : cli_usage("classify", "%s is '%s', must be 1 .. %" PRId64, option, optarg, most);
-}
-
 static const struct option options[] = {
     { "model", required_argument, NULL, 'm' },
     { "file", required_argument, NULL, 'f' },
@@ -162,9 +138,7 @@ static const struct option options[] = {
     { "batch-size", required_argument, NULL, 'b' },
     { "cased", no_argument, NULL, 'c' },
     { "json", no_argument, NULL, 'j' },
-    { "dtype", required_argument, NULL, CLI_DTYPE },
-    { "amp", required_argument, NULL, CLI_AMP },
-    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
+    CLI_MODEL_OPTIONS,
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };
@@ -184,13 +158,13 @@ static int parse_option(void *of, int c)
         r->pair = true;
         return 0;
     case 'k':
-        return read_number("--top-k", INT32_MAX, &r->top_k);
+        return cli_within("--top-k", 1, INT32_MAX, &r->top_k);
     case 's':
         return choose_scores(&r->classify.scores);
     case 'l':
-        return read_number("--max-length", INT32_MAX, &r->classify.max_length);
+        return cli_within("--max-length", 1, INT32_MAX, &r->classify.max_length);
     case 'b':
-        return read_number("--batch-size", 65536, &r->classify.batch_size);
+        return cli_within("--batch-size", 1, 65536, &r->classify.batch_size);
     case 'c':
         r->load.do_lower_case = BR_SETTING_OFF;
         return 0;

@@ -56,6 +56,22 @@ void cli_print_wrapped(FILE *stream, const char *text);
 /* The codes of options that cli_options() handles: --matmul-precision, --dtype and --amp. */
 enum { CLI_MATMUL_PRECISION = 1024, CLI_DTYPE, CLI_AMP };
 
+/* Rows of a command's options, for commands that load a model. */
+#define CLI_MODEL_OPTIONS                                                                         \
+    { "dtype", required_argument, NULL, CLI_DTYPE }, { "amp", required_argument, NULL, CLI_AMP }, \
+    {                                                                                             \
+        "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION                         \
+    }
+/* Their lines in a help text whose second column begins at 24. */
+#define CLI_MODEL_HELP                                                                          \
+    "      --dtype D         load the model as f32, f64, bf16 or f16; auto (default): in the\n" \
+    "                        dtype that config.json names, or that of the weights\n"            \
+    "      --amp bf16        compute matrix products and attention in bf16, as under\n"         \
+    "                        torch.autocast (default: off)\n"                                   \
+    "      --matmul-precision P\n"                                                              \
+    "                        precision of f32 matrix products: highest (default), high\n"       \
+    "                        or medium, which rounds their operands to bf16\n"
+
 /* The value of --dtype: the dtype in which pretrained models are loaded. */
 extern br_dtype cli_dtype;
 /* Whether --amp asks for mixed precision of bf16. */
@@ -73,6 +89,11 @@ int cli_options(int argc, char **argv, const char *letters, const struct option 
 /* Sets *index to that of the value of the option, optarg, among n names. Returns 0 or the exit
  * status. */
 int cli_choose(const char *option, int n, const char *const *names, int *index);
+
+/* Set *value to the number that optarg is: at least `least`, or within least .. most. Return 0 or
+ * the exit status. */
+int cli_at_least(const char *option, int64_t least, int64_t *value);
+int cli_within(const char *option, int64_t least, int64_t most, int64_t *value);
 
 /* Calls br_auto_tokenizer_load(); `cased` applies to WordPiece. Returns NULL with an error on
  * failure. */

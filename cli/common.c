@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <brasa/distributed.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +166,22 @@ int cli_choose(const char *option, int n, const char *const *names, int *index)
                  names[i]);
     }
     return cli_usage(cli_command, "%s is '%s', must be %s", option, optarg, known);
+}
+
+int cli_at_least(const char *option, int64_t least, int64_t *value)
+{
+    return text_to_integer(optarg, least, INT32_MAX, value)
+               ? 0
+               : cli_usage(cli_command, "%s is '%s', must be at least %" PRId64, option, optarg,
+                           least);
+}
+
+int cli_within(const char *option, int64_t least, int64_t most, int64_t *value)
+{
+    return text_to_integer(optarg, least, most, value)
+               ? 0
+               : cli_usage(cli_command, "%s is '%s', must be %" PRId64 " .. %" PRId64, option,
+                           optarg, least, most);
 }
 
 /* ---- Tokenizers ------------------------------------------------------------------------------ */

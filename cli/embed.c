@@ -33,14 +33,7 @@ static const char help[] =
     "                        before each text, instead of the default prompt\n"
     "      --truncate-dim N  keep the first N elements of each embedding, for a model that was\n"
     "                        trained with Matryoshka losses\n"
-    "  -b, --batch-size N    number of texts in a batch (default: 32)\n"
-    "      --dtype D         load the model as f32, f64, bf16 or f16; auto (default): in the\n"
-    "                        dtype that config.json names, or that of the weights\n"
-    "      --amp bf16        compute matrix products and attention in bf16, as under\n"
-    "                        torch.autocast (default: off)\n"
-    "      --matmul-precision P\n"
-    "                        precision of f32 matrix products: highest (default), high\n"
-    "                        or medium, which rounds their operands to bf16\n"
+    "  -b, --batch-size N    number of texts in a batch (default: 32)\n" CLI_MODEL_HELP
     "  -j, --json            print one JSON object per line, with text and embedding\n"
     "  -h, --help            show this help\n";
 
@@ -172,9 +165,7 @@ static const struct option options[] = {
     { "truncate-dim", required_argument, NULL, 't' },
     { "batch-size", required_argument, NULL, 'b' },
     { "json", no_argument, NULL, 'j' },
-    { "dtype", required_argument, NULL, CLI_DTYPE },
-    { "amp", required_argument, NULL, CLI_AMP },
-    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
+    CLI_MODEL_OPTIONS,
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };
@@ -194,22 +185,16 @@ static int parse_option(void *of, int c)
         r->file = optarg;
         return 0;
     case 'l': /* two special tokens and at least one of the text */
-        return text_to_integer(optarg, 3, INT32_MAX, &r->options.max_seq_length)
-                   ? 0
-                   : cli_usage("embed", "--max-length is '%s', must be at least 3", optarg);
+        return cli_at_least("--max-length", 3, &r->options.max_seq_length);
     case 'p':
         return choose_pooling(&r->options.pooling);
     case 'n':
         r->prompt_name = optarg;
         return 0;
     case 't':
-        return text_to_integer(optarg, 1, INT32_MAX, &r->truncate_dim)
-                   ? 0
-                   : cli_usage("embed", "--truncate-dim is '%s', must be at least 1", optarg);
+        return cli_at_least("--truncate-dim", 1, &r->truncate_dim);
     case 'b':
-        return text_to_integer(optarg, 1, 65536, &r->batch_size)
-                   ? 0
-                   : cli_usage("embed", "--batch-size is '%s', must be 1 .. 65536", optarg);
+        return cli_within("--batch-size", 1, 65536, &r->batch_size);
     case 'j':
         r->json = true;
         return 0;

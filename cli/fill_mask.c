@@ -160,16 +160,10 @@ static void fill_mask(const request *r, const char *text)
 /* ---- The command ----------------------------------------------------------------------------- */
 
 static const struct option options[] = {
-    { "model", required_argument, NULL, 'm' },
-    { "checkpoint", required_argument, NULL, 'c' },
-    { "cased", no_argument, NULL, 'C' },
-    { "top-k", required_argument, NULL, 'k' },
-    { "json", no_argument, NULL, 'j' },
-    { "dtype", required_argument, NULL, CLI_DTYPE },
-    { "amp", required_argument, NULL, CLI_AMP },
-    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
-    { "help", no_argument, NULL, 'h' },
-    { 0 },
+    { "model", required_argument, NULL, 'm' }, { "checkpoint", required_argument, NULL, 'c' },
+    { "cased", no_argument, NULL, 'C' },       { "top-k", required_argument, NULL, 'k' },
+    { "json", no_argument, NULL, 'j' },        CLI_MODEL_OPTIONS,
+    { "help", no_argument, NULL, 'h' },        { 0 },
 };
 
 /* Handles one option; returns 0 or the exit status. */
@@ -190,9 +184,7 @@ static int parse_option(void *of, int c)
         r->json = true;
         return 0;
     case 'k':
-        return text_to_integer(optarg, 1, INT32_MAX, &r->top_k)
-                   ? 0
-                   : cli_usage("fill-mask", "--top-k is '%s', must be at least 1", optarg);
+        return cli_at_least("--top-k", 1, &r->top_k);
     default:
         return cli_bad_option("fill-mask");
     }

@@ -241,9 +241,7 @@ static const struct option options[] = {
     { "repetition-penalty", required_argument, NULL, 'r' },
     { "no-special-tokens", no_argument, NULL, NO_SPECIAL_TOKENS },
     { "set", required_argument, NULL, SET },
-    { "dtype", required_argument, NULL, CLI_DTYPE },
-    { "amp", required_argument, NULL, CLI_AMP },
-    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
+    CLI_MODEL_OPTIONS,
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };

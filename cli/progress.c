@@ -75,3 +75,12 @@ void progress_end(progress *p)
         fputc('\n', stderr);
     p->shown = false;
 }
+
+bool progress_on_batch(void *of, int64_t done, int64_t total)
+{
+    (void)total;
+    progress *shown = of;
+    if (shown->terminal && shown->total > 1)
+        progress_update(shown, done, "");
+    return true;
+}

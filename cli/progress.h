@@ -15,6 +15,9 @@ typedef struct progress {
 progress progress_begin(int64_t first, int64_t total);
 /* Reports that `step` steps are done; `text` describes the last one. */
 void progress_update(progress *p, int64_t step, const char *text);
+/* Reports that `done` texts are done, on a terminal and if there are several. `of` is a progress.
+ * An on_batch of pipelines: returns true. */
+bool progress_on_batch(void *of, int64_t done, int64_t total);
 /* Ends the bar's line, if a bar was drawn. */
 void progress_end(progress *p);
 

@@ -27,14 +27,7 @@ static const char help[] =
     "  -l, --max-length N    truncate texts to N tokens (default: what the model takes)\n"
     "      --stride N        read longer texts in parts that share N tokens, instead of\n"
     "                        truncating them\n"
-    "      --cased           do not lower-case the text (WordPiece only)\n"
-    "      --dtype D         load the model as f32, f64, bf16 or f16; auto (default): in the\n"
-    "                        dtype that config.json names, or that of the weights\n"
-    "      --amp bf16        compute matrix products and attention in bf16, as under\n"
-    "                        torch.autocast (default: off)\n"
-    "      --matmul-precision P\n"
-    "                        precision of f32 matrix products: highest (default), high\n"
-    "                        or medium, which rounds their operands to bf16\n"
+    "      --cased           do not lower-case the text (WordPiece only)\n" CLI_MODEL_HELP
     "  -j, --json            print one JSON object per line, with text and entities; start and\n"
     "                        end count code points\n"
     "  -h, --help            show this help\n";
@@ -126,9 +119,7 @@ static const struct option options[] = {
     { "stride", required_argument, NULL, 's' },
     { "cased", no_argument, NULL, 'c' },
     { "json", no_argument, NULL, 'j' },
-    { "dtype", required_argument, NULL, CLI_DTYPE },
-    { "amp", required_argument, NULL, CLI_AMP },
-    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
+    CLI_MODEL_OPTIONS,
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };
@@ -150,13 +141,9 @@ static int parse_option(void *of, int c)
         r->tag.ignored_label = optarg;
         return 0;
     case 'l': /* two special tokens and at least one of the text */
-        return text_to_integer(optarg, 3, INT32_MAX, &r->tag.max_length)
-                   ? 0
-                   : cli_usage("tag", "--max-length is '%s', must be at least 3", optarg);
+        return cli_at_least("--max-length", 3, &r->tag.max_length);
     case 's':
-        return text_to_integer(optarg, 0, INT32_MAX, &r->tag.stride)
-                   ? 0
-                   : cli_usage("tag", "--stride is '%s', must be at least 0", optarg);
+        return cli_at_least("--stride", 0, &r->tag.stride);
     case 'c':
         r->load.do_lower_case = BR_SETTING_OFF;
         return 0;

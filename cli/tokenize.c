@@ -245,17 +245,13 @@ static int parse_option(void *of, int c)
         r->pair = true;
         return 0;
     case 'm':
-        return text_to_integer(optarg, 1, INT32_MAX, &r->encode.max_length)
-                   ? 0
-                   : cli_usage("tokenize", "--max-length is '%s', must be at least 1", optarg);
+        return cli_at_least("--max-length", 1, &r->encode.max_length);
     case 'l':
         r->encode.truncate_left = true;
         return 0;
     case 's':
         r->overflow = true;
-        return text_to_integer(optarg, 0, INT32_MAX, &r->encode.stride)
-                   ? 0
-                   : cli_usage("tokenize", "--stride is '%s', must be at least 0", optarg);
+        return cli_at_least("--stride", 0, &r->encode.stride);
     case 'S':
         r->encode.split_special_tokens = true;
         return 0;
