@@ -25,8 +25,9 @@ void info_machine(bool json);
 
 /* Returns the size of a file in bytes, or 0 if it is gone. */
 int64_t info_file_size(const char *path);
-/* Returns the number of elements of the file's tensor i. */
+/* Return the number of elements of the file's tensor i. */
 int64_t info_elements(const br_safetensors *file, int64_t i);
+int64_t info_gguf_elements(const br_gguf *file, int64_t i);
 /* Writes a size such as "1.5 KiB" to `text` and returns it. */
 const char *info_size(double bytes, char *text, size_t size);
 /* Prints the text padded with spaces to `width` columns. */

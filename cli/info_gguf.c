@@ -17,20 +17,6 @@ typedef struct facts {
     int64_t elements, bytes; /* of all tensors */
 } facts;
 
-/* br_gguf_open() has checked that the product of the sizes other than 0 does not overflow. */
-static int64_t elements_of(const br_gguf *file, int64_t i)
-{
-    const int64_t *sizes;
-    int n = br_gguf_shape(file, i, &sizes);
-    int64_t product = 1;
-    for (int d = 0; d < n; d++) {
-        if (sizes[d] == 0)
-            return 0;
-        product *= sizes[d];
-    }
-    return product;
-}
-
 static bool collect(facts *f, const char *path)
 {
     *f = (facts){ .path = path, .file = br_gguf_open(path, NULL) };
@@ -38,7 +24,7 @@ static bool collect(facts *f, const char *path)
         return false;
     f->count = br_gguf_count(f->file);
     for (int64_t i = 0; i < f->count; i++) {
-        f->elements += elements_of(f->file, i);
+        f->elements += info_gguf_elements(f->file, i);
         f->bytes += (int64_t)br_gguf_bytes(f->file, i);
     }
     return true;
@@ -173,7 +159,8 @@ static void print_tensors(const facts *f)
         info_padded(br_printable(br_gguf_name(f->file, i)), name);
         printf("  %-7s  ", br_gguf_type(f->file, i));
         info_padded(shape_text(f->file, i, text), shape);
-        printf("  %14" PRId64 "  %14zu\n", elements_of(f->file, i), br_gguf_bytes(f->file, i));
+        printf("  %14" PRId64 "  %14zu\n", info_gguf_elements(f->file, i),
+               br_gguf_bytes(f->file, i));
     }
     printf(f->count > 0 ? "\n" : "");
 }
@@ -212,7 +199,8 @@ static json_t *tensor_object(const br_gguf *file, int64_t i)
         json_array_append_new(shape, json_integer(sizes[d]));
     return json_pack("{s:s, s:s, s:o, s:I, s:I}", "name", br_gguf_name(file, i), "type",
                      br_gguf_type(file, i), "shape", shape, "elements",
-                     (json_int_t)elements_of(file, i), "bytes", (json_int_t)br_gguf_bytes(file, i));
+                     (json_int_t)info_gguf_elements(file, i), "bytes",
+                     (json_int_t)br_gguf_bytes(file, i));
 }
 
 static json_t *facts_object(const facts *f)

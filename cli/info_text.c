@@ -14,18 +14,30 @@ int64_t info_file_size(const char *path)
     return stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
 }
 
-/* br_safetensors_open() has checked that the product does not overflow. */
+/* Opening a file has checked that the product of the sizes other than 0 does not overflow. */
+static int64_t product(int n, const int64_t *sizes)
+{
+    for (int d = 0; d < n; d++)
+        if (sizes[d] == 0)
+            return 0;
+    int64_t all = 1;
+    for (int d = 0; d < n; d++)
+        all *= sizes[d];
+    return all;
+}
+
 int64_t info_elements(const br_safetensors *file, int64_t i)
 {
     const int64_t *sizes;
     int n = br_safetensors_shape(file, i, &sizes);
-    for (int d = 0; d < n; d++)
-        if (sizes[d] == 0)
-            return 0;
-    int64_t product = 1;
-    for (int d = 0; d < n; d++)
-        product *= sizes[d];
-    return product;
+    return product(n, sizes);
+}
+
+int64_t info_gguf_elements(const br_gguf *file, int64_t i)
+{
+    const int64_t *sizes;
+    int n = br_gguf_shape(file, i, &sizes);
+    return product(n, sizes);
 }
 
 const char *info_size(double bytes, char *text, size_t size)

@@ -20,16 +20,9 @@ typedef struct reader {
 BR_PRINTF(2, 3)
 static bool refuse(const reader *r, const char *format, ...)
 {
-    char rule[640];
     va_list args;
     va_start(args, format);
-    if (r->name) {
-        vsnprintf(rule, sizeof rule, format, args);
-        br__fail_file(BR_ERROR_FORMAT, "gguf", r->file->path, "%s \"%s\": %s", r->part,
-                      br_printable(r->name), rule);
-    } else {
-        br__refuse_file("gguf", r->file->path, format, args);
-    }
+    br__refuse_part("gguf", r->file->path, r->part, r->name, format, args);
     va_end(args);
     return false;
 }

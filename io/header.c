@@ -66,16 +66,9 @@ typedef struct reader {
 BR_PRINTF(2, 3)
 static bool refuse(const reader *r, const char *format, ...)
 {
-    char rule[640];
     va_list args;
     va_start(args, format);
-    if (r->tensor) {
-        vsnprintf(rule, sizeof rule, format, args);
-        br__fail_file(BR_ERROR_FORMAT, "safetensors", r->path, "tensor \"%s\": %s",
-                      br_printable(r->tensor), rule);
-    } else {
-        br__refuse_file("safetensors", r->path, format, args);
-    }
+    br__refuse_part("safetensors", r->path, "tensor", r->tensor, format, args);
     va_end(args);
     return false;
 }

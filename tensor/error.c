@@ -108,6 +108,17 @@ bool br__refuse_file(const char *op, const char *path, const char *format, va_li
     return false;
 }
 
+bool br__refuse_part(const char *op, const char *path, const char *part, const char *name,
+                     const char *format, va_list args)
+{
+    char rule[640];
+    if (!name)
+        return br__refuse_file(op, path, format, args);
+    vsnprintf(rule, sizeof rule, format, args);
+    br__fail_file(BR_ERROR_FORMAT, op, path, "%s \"%s\": %s", part, br_printable(name), rule);
+    return false;
+}
+
 void br__set_error(br_error code, const char *message)
 {
     br_thread *th = &br__thread;

@@ -19,6 +19,11 @@ __attribute__((cold)) void *br__fail_file(br_error code, const char *op, const c
 /* Records a BR_ERROR_FORMAT "op: path: message" about the contents of a file. Returns false. */
 __attribute__((cold)) bool br__refuse_file(const char *op, const char *path, const char *format,
                                            va_list args) BR_PRINTF(3, 0);
+/* Same about a part of the file: "op: path: part "name": message". If the name is NULL, it is about
+ * the file. */
+__attribute__((cold)) bool br__refuse_part(const char *op, const char *path, const char *part,
+                                           const char *name, const char *format, va_list args)
+    BR_PRINTF(5, 0);
 /* Sets the pending error to one that another thread has already raised and reported. */
 void br__set_error(br_error code, const char *message);
 /* Report the pending error, or a warning, to the error callback, and on stderr if BRASA_ERRORS

@@ -74,14 +74,10 @@ static char *write_valid(const char *bytes, size_t length, char *out)
  * NULL and an error. */
 static char *join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, size_t *length)
 {
-    size_t capacity = 1;
-    for (int64_t i = 0; i < n; i++) {
-        const char *token = br_tokenizer_token(t, ids[i]);
-        if (!token)
-            return NULL;
-        capacity += strlen(token);
-    }
-    char *bytes = br_malloc(capacity);
+    size_t room;
+    if (!br__tokens_length(t, n, ids, &room))
+        return NULL;
+    char *bytes = br_malloc(room + 1);
     *length = 0;
     for (int64_t i = 0; bytes && i < n; i++)
         if (!skip || !br__is_skipped(t, ids[i]))

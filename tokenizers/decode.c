@@ -4,6 +4,18 @@
 #include <inttypes.h>
 #include <string.h>
 
+bool br__tokens_length(const br_tokenizer *t, int64_t n, const int64_t *ids, size_t *length)
+{
+    *length = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const char *token = br_tokenizer_token(t, ids[i]);
+        if (!token)
+            return false;
+        *length += strlen(token);
+    }
+    return true;
+}
+
 /* Removes the spaces at the ends of every occurrence of `pattern`, which begins with a space.
  * Returns the new length of the text. */
 static int64_t remove_spaces(char *text, int64_t length, const char *pattern)

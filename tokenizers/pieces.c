@@ -105,14 +105,10 @@ static size_t join(const br_tokenizer *t, const br_piece_decoder *d, int64_t n, 
 char *br__decode_by(const br_tokenizer *t, const br_piece_decoder *d, int64_t n, const int64_t *ids,
                     bool skip_special, int64_t *length)
 {
-    size_t capacity = 1;
-    for (int64_t i = 0; i < n; i++) {
-        const char *token = br_tokenizer_token(t, ids[i]);
-        if (!token)
-            return NULL;
-        capacity += strlen(token);
-    }
-    char *out = br_malloc(capacity), *bytes = br_malloc((size_t)n + 1);
+    size_t room;
+    if (!br__tokens_length(t, n, ids, &room))
+        return NULL;
+    char *out = br_malloc(room + 1), *bytes = br_malloc((size_t)n + 1);
     if (out && bytes) {
         *length = (int64_t)join(t, d, n, ids, skip_special, bytes, out);
     } else {

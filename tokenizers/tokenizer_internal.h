@@ -212,6 +212,9 @@ bool br__is_special(const br_tokenizer *t, int64_t id);
 /* Returns true if decoding omits a special token: `tokenizers` keeps those that are written in
  * another, normalized form. */
 bool br__is_skipped(const br_tokenizer *t, int64_t id);
+/* Sets *length to the length of the tokens of n ids, in bytes. Returns false and an error if an id
+ * has no token. */
+bool br__tokens_length(const br_tokenizer *t, int64_t n, const int64_t *ids, size_t *length);
 /* Builds the table from ids to tokens. Call it when all tokens have been added, and again when more
  * were. */
 bool br__tokenizer_index(br_tokenizer *t);
