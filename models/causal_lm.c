@@ -1,5 +1,5 @@
-/* models/causal_lm.c - what language models that predict the next token share: the loss, positions
- * beside padding, and optional outputs. */
+/* models/causal_lm.c - what language models that predict the next token share: the loss, and
+ * positions. */
 #include "models/models_internal.h"
 
 #include <brasa/models/causal_lm.h>
@@ -85,22 +85,4 @@ br_tensor *zoo_masked_positions(br_tensor *mask, int64_t n)
 {
     br_tensor *count = br_sub_scalar(br_cumsum(br_to(br_ne_scalar(mask, 0), BR_I64), 1), 1);
     return br_clamp(br_slice(count, 1, -n, BR_ALL, 1), 0, INFINITY);
-}
-
-/* ---- Outputs --------------------------------------------------------------------------------- */
-
-void zoo_clear_outputs(zoo_outputs o)
-{
-    for (int64_t i = 0; o.hidden_states && i <= o.layers; i++)
-        o.hidden_states[i] = NULL;
-    for (int64_t i = 0; o.attentions && i < o.layers; i++)
-        o.attentions[i] = NULL;
-}
-
-void zoo_return_outputs(zoo_outputs o)
-{
-    for (int64_t i = 0; o.hidden_states && i <= o.layers; i++)
-        br_scope_return(NULL, o.hidden_states[i]);
-    for (int64_t i = 0; o.attentions && i < o.layers; i++)
-        br_scope_return(NULL, o.attentions[i]);
 }

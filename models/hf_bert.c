@@ -64,8 +64,8 @@ static bool good_length(const br_hf_bert_embeddings *self, br_tensor *ids)
     return !br_error_pending();
 }
 
-/* Checks the ids' shape and that the model has enough positions, which those of a packed batch are
- * counted for. */
+/* Checks the shape of the ids, and that the model has enough positions. The positions of a packed
+ * batch are checked when they are counted. */
 static bool good_ids(const br_hf_bert_embeddings *self, br_tensor *ids, const br_tensor *types,
                      const br_tensor *starts)
 {
@@ -395,27 +395,24 @@ static br_tensor *visible_keys(br_tensor *mask, br_tensor *ids)
     return br_ndim(mask) == 3 ? visible : br_unsqueeze(visible, 1);
 }
 
+static zoo_outputs outputs_of(const br_hf_bert *self, const br_hf_bert_options *o)
+{
+    return (zoo_outputs){ o->hidden_states, o->attentions, zoo_hf_bert_layers(&self->config) };
+}
+
 void zoo_hf_bert_store_outputs(const br_hf_bert *self, const br_hf_bert_options *o)
 {
-    int64_t n = zoo_hf_bert_layers(&self->config);
     if (o->pooler_output)
         br_scope_return(NULL, *o->pooler_output);
-    for (int64_t i = 0; o->hidden_states && i <= n; i++)
-        br_scope_return(NULL, o->hidden_states[i]);
-    for (int64_t i = 0; o->attentions && i < n; i++)
-        br_scope_return(NULL, o->attentions[i]);
+    zoo_return_outputs(outputs_of(self, o));
 }
 
 /* Sets all outputs to NULL, so that they are NULL after a failure. */
 static void clear_outputs(const br_hf_bert *self, const br_hf_bert_options *o)
 {
-    int64_t n = zoo_hf_bert_layers(&self->config);
     if (o->pooler_output)
         *o->pooler_output = NULL;
-    for (int64_t i = 0; o->hidden_states && i <= n; i++)
-        o->hidden_states[i] = NULL;
-    for (int64_t i = 0; o->attentions && i < n; i++)
-        o->attentions[i] = NULL;
+    zoo_clear_outputs(outputs_of(self, o));
 }
 
 /* Returns the pooler's output, [B, hidden_size]. */

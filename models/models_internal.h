@@ -97,6 +97,8 @@ br_tensor *zoo_positions(const char *model, const br_tensor *ids, br_tensor *giv
  * tokens that are not padding. The positions of padding do not matter. */
 br_tensor *zoo_masked_positions(br_tensor *mask, int64_t n);
 
+/* ---- Outputs (models/outputs.c) -------------------------------------------------------------- */
+
 /* The optional outputs of a forward: layers + 1 hidden states and `layers` attention maps; each
  * list may be NULL. */
 typedef struct zoo_outputs {

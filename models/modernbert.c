@@ -1,9 +1,6 @@
 /* models/modernbert.c - Hugging Face's ModernBertModel. The heads are in modernbert_heads.c. */
 #include "models/modernbert_internal.h"
 
-#include <inttypes.h>
-#include <math.h>
-
 BR_DEFINE_DEFAULTS(br_modernbert)
 
 static const char op[] = "modernbert";
@@ -14,33 +11,6 @@ br_layer_norm *zoo_modernbert_norm(const br_modernbert_config *c)
                              BR_OPTIONS(br_layer_norm, .eps = c->norm_eps, .bias = c->norm_bias));
 }
 
-/* ---- Rotary positions ------------------------------------------------------------------------ */
-
-/* Returns the angle of a position and a pair of a head's elements. transformers rounds every step
- * to f32, which matters where angles are large; a model of f64 gets exact angles. */
-static double angle(double base, int64_t position, int64_t pair, int64_t size, bool exact)
-{
-    if (exact)
-        return (double)position * pow(base, -2.0 * (double)pair / (double)size);
-    float rate = 1 / powf((float)base, (float)(2 * pair) / (float)size);
-    return (float)position * rate;
-}
-
-/* Returns the cosines or the sines of all angles [S, d / 2], with the dtype and the device of
- * `like` [B, S, heads d]. */
-static br_tensor *table(const br_tensor *like, double (*function)(double), double base,
-                        int64_t size)
-{
-    int64_t n = br_size(like, 1), pairs = size / 2;
-    bool exact = br_dtype_size(br_dtype_of(like)) == sizeof(double);
-    double *values = br_calloc((size_t)(n * pairs) + 1, sizeof *values);
-    for (int64_t i = 0; values && i < n * pairs; i++)
-        values[i] = function(angle(base, i / pairs, i % pairs, size, exact));
-    br_tensor *t = values ? br_from_f64(BR_SHAPE(n, pairs), values) : NULL;
-    br_free(values);
-    return br_to_device(br_to(t, br_dtype_of(like)), br_device_of(like));
-}
-
 /* ---- Passes ---------------------------------------------------------------------------------- */
 
 /* What all layers of a type share in a forward pass. */
@@ -49,11 +19,15 @@ typedef struct pass {
     br_tensor *cos, *sin;
 } pass;
 
-static pass begin_pass(const br_tensor *x, double base, int64_t size, br_tensor *visible)
+/* `theta` is the base of the rotary positions of heads of `size` numbers. */
+static pass begin_pass(const br_tensor *x, double theta, int64_t size, br_tensor *visible)
 {
+    pass p = { .visible = visible };
     if (br_error_pending())
-        return (pass){ 0 };
-    return (pass){ visible, table(x, cos, base, size), table(x, sin, base, size) };
+        return p;
+    br_tensor *positions = br_new_arange(x, 0, (double)br_size(x, 1), 1, BR_I64);
+    br_rope(positions, size, br_dtype_of(x), BR_OPTIONS(br_rope, .theta = theta), &p.cos, &p.sin);
+    return p;
 }
 
 /* Returns bool [1 or B, 1, S, S], true where a query may attend to the key in a local layer.
@@ -208,26 +182,17 @@ br_modernbert *br_modernbert_new(const br_modernbert_config *config)
     return zoo_init_module(br_base(self), zoo_modernbert_init, &c);
 }
 
+static zoo_outputs outputs_of(const br_modernbert *self, const br_modernbert_options *o)
+{
+    return (zoo_outputs){ o->hidden_states, o->attentions, self->config.num_hidden_layers };
+}
+
 void zoo_modernbert_store_outputs(const br_modernbert *self, const br_modernbert_options *o)
 {
-    int64_t n = self->config.num_hidden_layers;
-    for (int64_t i = 0; o->hidden_states && i <= n; i++)
-        br_scope_return(NULL, o->hidden_states[i]);
-    for (int64_t i = 0; o->attentions && i < n; i++)
-        br_scope_return(NULL, o->attentions[i]);
+    zoo_return_outputs(outputs_of(self, o));
 }
 
-/* Sets all outputs to NULL, so that they are NULL after a failure. */
-static void clear_outputs(const br_modernbert *self, const br_modernbert_options *o)
-{
-    int64_t n = self->config.num_hidden_layers;
-    for (int64_t i = 0; o->hidden_states && i <= n; i++)
-        o->hidden_states[i] = NULL;
-    for (int64_t i = 0; o->attentions && i < n; i++)
-        o->attentions[i] = NULL;
-}
-
-/* Runs the layers. `passes` are those of the global and of the local layers. */
+/* Runs the layers, of which the global ones take the first pass, the local ones the second. */
 static br_tensor *run_layers(br_modernbert *self, br_tensor *x, const pass passes[2],
                              const br_modernbert_options *o)
 {
@@ -265,12 +230,13 @@ br_tensor *br_modernbert_forward(br_modernbert *self, br_tensor *input_ids,
                                  const br_modernbert_options *options)
 {
     const br_modernbert_options *o = BR_OPTIONS_OF(op, br_modernbert, options);
+    zoo_outputs outputs = { 0 };
     if (self)
-        clear_outputs(self, o);
+        zoo_clear_outputs(outputs = outputs_of(self, o));
     br_enter(self);
     br_tensor *x = run(self, input_ids, o);
     if (br_error_pending())
-        clear_outputs(self, o);
-    zoo_modernbert_store_outputs(self, o);
+        zoo_clear_outputs(outputs);
+    zoo_return_outputs(outputs);
     return br_leave(self, x);
 }
