@@ -1,5 +1,5 @@
-/* models/llama.c - Hugging Face's LlamaModel and LlamaForCausalLM, and those of the decoders that
- * are built like it. */
+/* models/llama.c - Hugging Face's LlamaModel and LlamaForCausalLM, and the same models of the
+ * decoders that are built like Llama. */
 #include "models/llama_internal.h"
 
 #include <inttypes.h>

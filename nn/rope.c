@@ -1,5 +1,4 @@
-/* nn/rope.c - tables of rotary positions, plain and for texts that are longer than those of the
- * training.
+/* nn/rope.c - tables of rotary positions: plain, and for texts that are longer than in training.
  *
  * The tables are computed for each call: for a token they need as many cosines as a head has
  * numbers, and a table of all positions of a model of today would take 30 MB and more. */

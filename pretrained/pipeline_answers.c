@@ -90,15 +90,15 @@ static br_token_batch batch_of(const br_pipeline *self, const br_encoding *e)
     return batch;
 }
 
-/* Returns true if a token's logits count: those of the context, and [CLS], which means that there
- * is no answer. */
+/* Returns true if the logits of a token count: it is in the context, or is [CLS], which means that
+ * there is no answer. */
 static bool counts(const br_encoding *e, int64_t i, int64_t cls)
 {
     return e->sequence_ids[i] == 1 || e->ids[i] == cls;
 }
 
-/* Writes the probabilities of the tokens that count; column 0 of the logits is that of the first
- * token of an answer, column 1 that of the last. */
+/* Writes the probabilities of the tokens that count. Column 0 of the logits is for the first token
+ * of an answer, column 1 for the last token. */
 static void softmax(const br_encoding *e, const float *logits, int column, int64_t cls, double *p)
 {
     double most = -INFINITY, sum = 0;

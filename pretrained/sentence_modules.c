@@ -60,7 +60,7 @@ static bool read_input_size(const br_model_json *f, const char *key, int64_t dim
                                  key, size, dimension);
 }
 
-/* Reads the activation, whose path is that of its class in PyTorch; Tanh if there is none. */
+/* Reads the activation, which is the path of a class of PyTorch; Tanh if there is none. */
 static bool read_activation(const br_model_json *f, br_unary_fn *activation)
 {
     static const struct {

@@ -15,7 +15,7 @@ typedef struct br_tokenizer_loader {
 /* Reads the other files of a class that follows tokenizer.json, for a folder without that file.
  * Sets *exists to whether the folder has them. Returns false if it has not, or with an error. */
 bool br__loader_read_class(br_tokenizer_loader *l, bool *exists);
-/* Returns whether a class is the one that the files name, or that of their model_type. */
+/* Returns whether the files name this class or, if they name none, their model_type has it. */
 bool br__class_is(const br_side_files *files, const char *class);
 /* Returns the name of such a file of the class; NULL: it needs a tokenizer.json. */
 const char *br__class_file(const br_side_files *files);

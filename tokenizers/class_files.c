@@ -211,8 +211,7 @@ bool br__class_is(const br_side_files *s, const char *class)
     return name && strncmp(name, class, n) == 0 && (!name[n] || strcmp(name + n, "Fast") == 0);
 }
 
-/* Returns the class that the files name, or that of their model_type; NULL: it has no files here.
- */
+/* Returns the class of the files (br__class_is()); NULL: the class has no files here. */
 static const class_files *find_class(const br_side_files *s)
 {
     for (const class_files *c = classes; c < classes + sizeof classes / sizeof *classes; c++)

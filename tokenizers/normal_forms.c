@@ -1,10 +1,10 @@
 /* tokenizers/normal_forms.c - Unicode's normalization forms (UAX #15), lower case and the removal
  * of accents.
  *
- * While a form is made, the offsets of a new code point hold numbers: bytes.begin is that of
- * br__change_char(), bytes.end is the combining class, and chars.begin is the position before marks
- * are sorted. As in Hugging Face's fast tokenizer, offsets stay in the order of the text: each mark
- * that is moved gets those of its new place. */
+ * While a form is made, the offsets of a new code point hold numbers: bytes.begin is the
+ * number of br__change_char(), bytes.end is the combining class, and chars.begin is the position
+ * before marks are sorted. As in Hugging Face's fast tokenizer, offsets stay in the order of the
+ * text: a mark that is moved gets the offsets of its new place. */
 #include "tokenizers/normal_forms.h"
 
 #include <stdlib.h>
@@ -116,7 +116,7 @@ static void sort_marks(br_char_list *to)
 
 /* ---- Composition ----------------------------------------------------------------------------- */
 
-/* Returns the code point that two others compose, or 0. */
+/* Returns the composition of two code points, or 0. */
 static uint32_t composed(uint32_t first, uint32_t second)
 {
     utf8proc_int32_t pair[] = { (utf8proc_int32_t)first, (utf8proc_int32_t)second };

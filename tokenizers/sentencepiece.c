@@ -371,7 +371,7 @@ static bool add_class_piece(br_tokenizer *t, const char *text)
     return br__unigram_add(t, text, strlen(text), score, BR_PIECE_NORMAL);
 }
 
-/* Adds the pieces of a class before those of the model. */
+/* Adds the pieces of a class before the pieces of the model. */
 static bool begin_frame(reader *r)
 {
     if (!r->frame)

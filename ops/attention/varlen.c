@@ -112,7 +112,7 @@ static bool check_causal(int64_t n, const int64_t *queries, const int64_t *keys)
     return true;
 }
 
-/* Reads both lists of starts; the keys have those of the queries if `keys` is NULL. */
+/* Reads both lists of starts; if `keys` is NULL, the keys have the starts of the queries. */
 static bool read_ranges(br_tensor *queries, br_tensor *keys, br_tensor **x, bool causal)
 {
     if (!check_dtype("cu_seq_q", queries) || (keys && !check_dtype("cu_seq_k", keys)))
