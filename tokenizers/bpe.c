@@ -13,7 +13,7 @@
 typedef struct reader {
     br_text_reader base;
     br_merger merger;
-    char *whole; /* room for the longest token */
+    char *whole; /* with ignores_merges: room for the longest token */
 } reader;
 
 /* Returns the token of the whole word, or -1 if there is none. The tokens of the bytes, put
@@ -231,9 +231,11 @@ static bool read_changed(br_text_reader *base, br_place *at, const char *end)
 /* Returns whether the normalizer keeps a text. */
 static bool is_kept(br_form form, const br_text *text)
 {
+    if (form == BR_FORM_NONE)
+        return true;
     const char *p = text->data ? text->data : "";
     const char *end = p + (text->length < 0 ? strlen(p) : (size_t)text->length);
-    while (form && p < end) {
+    while (p < end) {
         uint32_t c = (unsigned char)*p;
         bool valid;
         p += c < 128 ? 1 : br__char_read(p, end, &c, &valid);
@@ -268,8 +270,9 @@ static bool tokenize(const br_tokenizer *t, const br_text *text, const br_encode
                            .normalizes = !kept,
                            .read = kept ? read_words : read_changed },
                  .merger.table = &br__bpe_of(t)->merges };
-    r.whole = br_malloc(t->all.longest + 1);
-    bool ok = r.whole && br__read_parts(&r.base, text);
+    bool looks_up = br__bpe_of(t)->ignores_merges;
+    r.whole = looks_up ? br_malloc(t->all.longest + 1) : NULL;
+    bool ok = (r.whole || !looks_up) && br__read_parts(&r.base, text);
     br_free(r.whole);
     br__merger_free(&r.merger);
     return ok;
