@@ -27,6 +27,12 @@ static const char help[] =
     "  -s, --seed N                * seed of the random numbers (default: 0)\n"
     "  -r, --repetition-penalty X  X > 1 makes tokens that occurred before less likely\n"
     "                              (default: 1)\n"
+    "      --chat                  the prompt is a user's message: apply the model's chat "
+    "template,\n"
+    "                              and print only the answer\n"
+    "      --system TEXT           with --chat: a system message before the prompt\n"
+    "      --chat-variables JSON   with --chat: an object of variables for the template, such as\n"
+    "                              {\"enable_thinking\": false}\n"
     "      --no-special-tokens     do not add the tokenizer's special tokens, such as [SEP] or\n"
     "                              </s>, to the prompt\n"
     "      --set KEY=VALUE         value of a key of generation_config.json, such as\n"
@@ -43,6 +49,8 @@ static const char help[] =
 
 typedef struct request {
     const char *model, *prompt;
+    bool chat;
+    const char *system, *variables; /* of a chat; NULL: none */
     int64_t seed;
     bool no_special_tokens;
     json_t *given; /* keys of generation_config.json that the options set */
@@ -160,19 +168,45 @@ static bool generates(const br_model_class *class)
     return class->language_model != NULL;
 }
 
-/* Returns the prompt's ids, i64 [1, S]; NULL with an error on failure. */
-static br_tensor *encode(const request *r, const br_tokenizer *tokenizer)
+/* Returns the text of a chat, which the caller frees; NULL with an error on failure. */
+static char *render_chat(const request *r, const br_tokenizer *tokenizer)
+{
+    br_chat_message messages[] = { { "system", r->system }, { "user", r->prompt } };
+    int first = r->system ? 0 : 1;
+    br_chat_template *chat = br_chat_template_load(r->model, NULL, tokenizer);
+    char *text = NULL;
+    if (chat)
+        text = br_chat_template_render(
+            chat, 2 - first, messages + first,
+            BR_OPTIONS(br_chat, .add_generation_prompt = true, .variables = r->variables));
+    br_chat_template_free(chat);
+    return text;
+}
+
+/* Returns the ids of the text, i64 [1, S]; NULL with an error on failure. A chat template writes
+ * the special tokens itself. */
+static br_tensor *encode_text(const request *r, const br_tokenizer *tokenizer, const char *text)
 {
     br_token_batch batch;
     const br_encode_options *options =
-        BR_OPTIONS(br_encode, .add_special_tokens = !r->no_special_tokens);
-    if (!br_tokenizer_encode_batch(tokenizer, 1, &(br_text){ r->prompt, -1 }, NULL, options,
-                                   &batch) ||
+        BR_OPTIONS(br_encode, .add_special_tokens = !r->no_special_tokens && !r->chat);
+    if (!br_tokenizer_encode_batch(tokenizer, 1, &(br_text){ text, -1 }, NULL, options, &batch) ||
         !pretrained_check_ids("generate", tokenizer, batch.ids, pretrained_rows(r->model)))
         return NULL;
     if (br_size(batch.ids, 1) > 0)
         return batch.ids;
     return br_fail(BR_ERROR_ARGUMENT, "generate", "the prompt has no tokens");
+}
+
+/* Returns the ids of the prompt, or of the chat with it. */
+static br_tensor *encode(const request *r, const br_tokenizer *tokenizer)
+{
+    char *chat = r->chat ? render_chat(r, tokenizer) : NULL;
+    if (r->chat && !chat)
+        return NULL;
+    br_tensor *ids = encode_text(r, tokenizer, chat ? chat : r->prompt);
+    br_free(chat);
+    return ids;
 }
 
 /* Reads the settings, and warns about unknown keys. Returns NULL with an error on failure. */
@@ -199,7 +233,7 @@ static void go_on(const request *r, const br_model_class *class, br_module *mode
               .model = model,
               .tokenizer = tokenizer,
               .ids = encode(r, tokenizer),
-              .shown = { .prompt = r->prompt, .start = -1 } };
+              .shown = { .prompt = r->chat ? "" : r->prompt, .start = -1 } };
     j.config = j.ids ? read_settings(r) : NULL;
     if (j.config) {
         br_manual_seed((uint64_t)r->seed);
@@ -229,7 +263,7 @@ static void generate(const request *r)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-enum { NO_SPECIAL_TOKENS = 256, SET }; /* options without a letter */
+enum { NO_SPECIAL_TOKENS = 256, SET, CHAT, SYSTEM, CHAT_VARIABLES }; /* options without a letter */
 
 static const struct option options[] = {
     { "model", required_argument, NULL, 'm' },
@@ -241,6 +275,9 @@ static const struct option options[] = {
     { "repetition-penalty", required_argument, NULL, 'r' },
     { "no-special-tokens", no_argument, NULL, NO_SPECIAL_TOKENS },
     { "set", required_argument, NULL, SET },
+    { "chat", no_argument, NULL, CHAT },
+    { "system", required_argument, NULL, SYSTEM },
+    { "chat-variables", required_argument, NULL, CHAT_VARIABLES },
     CLI_MODEL_OPTIONS,
     { "help", no_argument, NULL, 'h' },
     { 0 },
@@ -333,6 +370,15 @@ static int parse_option(void *of, int c)
         return 0;
     case SET:
         return parse_set(r);
+    case CHAT:
+        r->chat = true;
+        return 0;
+    case SYSTEM:
+        r->system = optarg;
+        return 0;
+    case CHAT_VARIABLES:
+        r->variables = optarg;
+        return 0;
     default:
         return cli_bad_option("generate");
     }
@@ -346,6 +392,9 @@ static int check_and_run(int argc, char **argv, request *r)
         return cli_usage("generate", "expected one prompt, got %d", argc - optind);
     if (!*argv[optind])
         return cli_usage("generate", "the prompt is empty");
+    if (!r->chat && (r->system || r->variables))
+        return cli_usage("generate", "%s needs --chat",
+                         r->system ? "--system" : "--chat-variables");
     int status = pretrained_check_folder("--model", r->model);
     if (status != CLI_CONTINUE)
         return status;

@@ -58,7 +58,7 @@ GUIDES = {
     "tag": "[zoo.md](zoo.md#classes-of-texts-and-entities) has an example.",
     "answer": "[zoo.md](zoo.md#answers-to-questions) has an example.",
     "attention": "[attention_views.md](attention_views.md) describes the views.",
-    "generate": "[generate.md](generate.md) has examples, and the same from C.",
+    "generate": "[generate.md](generate.md) has examples, and the same from C; [chat_templates.md](chat_templates.md) describes chats.",
     "fill-mask": "[generate.md](generate.md) has examples.",
 }
 SETTINGS = "These are the settings of each recipe with the values of its first preset. `--set KEY=VALUE` changes one.\n"

@@ -30,6 +30,7 @@
     X(struct br_vocab, vocab, "a vocabulary")                                \
     X(struct br_tokenizer, tokenizer, "a tokenizer")                         \
     X(struct br_decode_stream, stream, "a decode stream")                    \
+    X(struct br_chat_template, chat, "a chat template")                      \
     X(struct br_python_random, random, "a Python generator")                 \
     X(struct br_safetensors, safetensors, "a safetensors file")              \
     X(struct br_gguf, gguf, "a GGUF file")                                   \

@@ -3,6 +3,7 @@
 #define BRASA_BRASA_H
 
 #include <brasa/autograd.h>
+#include <brasa/chat.h>
 #include <brasa/check.h>
 #include <brasa/data.h>
 #include <brasa/distributed.h>

@@ -116,6 +116,23 @@ Test(cli_generate, texts_of_t5)
                   "'brasa generate' does not support models of type bert");
 }
 
+/* The template gives the model the same text as the prompt of likeliest_tokens. */
+Test(cli_generate, chats)
+{
+    make_gpt2();
+    program_shell("echo \"{{ messages | map(attribute='content') | join }}{{ end if "
+                  "add_generation_prompt }}\" > $OUT/model/chat_template.jinja");
+    program_check("generate -m $OUT/model --chat cmd", 0, "aaar\n");
+    program_check("generate -m $OUT/model --chat --system c md", 0, "aaar\n");
+    program_check("generate -m $OUT/model --chat --chat-variables '{\"end\": \"d\"}' cm", 0,
+                  "aaar\n");
+    program_check("generate -m $OUT/model --system c md 2>&1", 2, "--system needs --chat");
+    program_check("generate -m $OUT/model --chat-variables {} md 2>&1", 2,
+                  "--chat-variables needs --chat");
+    program_check("generate -m $OUT/model --chat --chat-variables [] md 2>&1", 1,
+                  "variables is no JSON object");
+}
+
 Test(cli_generate, bad_arguments)
 {
     make_gpt2();

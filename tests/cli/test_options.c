@@ -113,6 +113,11 @@ static const pair pairs[] = {
       "-m $OUT/t5 -s 3 -k 8 --no-special-tokens ab", false },
     { "generate", "set", "-m $OUT/gpt2 -n 9 cmd",
       "-m $OUT/gpt2 -n 9 --set no_repeat_ngram_size=1 cmd", false },
+    { "generate", "chat", "-m $OUT/gpt2 cmd", "-m $OUT/gpt2 --chat cmd", false },
+    { "generate", "system", "-m $OUT/gpt2 -n 9 --chat d", "-m $OUT/gpt2 -n 9 --chat --system cm d",
+      false },
+    { "generate", "chat-variables", "-m $OUT/gpt2 -n 9 --chat cm",
+      "-m $OUT/gpt2 -n 9 --chat --chat-variables '{\"end\": \"d\"}' cm", false },
     { "generate", "matmul-precision", "-m $OUT/gpt2 cmd", "-m $OUT/gpt2 " BAD_UNIT " cmd", false },
 
     { "generate", "dtype", "-m $OUT/gpt2 cmd", "-m $OUT/gpt2 --dtype i64 cmd", false },
@@ -186,6 +191,8 @@ enum { N_PAIRS = sizeof pairs / sizeof *pairs };
 static void make_files(void)
 {
     program_make_gpt2();
+    program_shell("echo \"{{ messages | map(attribute='content') | join }}{{ end }}\" >"
+                  "$OUT/gpt2/chat_template.jinja");
     program_make_t5();
     program_shell("mkdir $OUT/bert $OUT/cls && cp tests/models/hf_bert/pretraining/* $OUT/bert && "
                   "cp tests/models/hf_bert/classifier/* $OUT/cls && cd $OUT && "

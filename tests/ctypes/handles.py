@@ -167,6 +167,7 @@ HANDLES = {
     "br_auto_config": pair(auto_config, "br_auto_config_free"),
     "br_generation_config": pair(generation_config, "br_generation_config_free"),
     "br_sentence_transformer": pair(sentence_transformer, "br_sentence_transformer_free"),
+    "br_chat_template": pair(lambda br: br.br_chat_template_parse(b"{{ messages }}", None), "br_chat_template_free"),
     "br_pipeline": pair(pipeline, "br_pipeline_free"),
     "br_profile": pair(lambda br: br.br_profile_begin(), "br_profile_free"),
     "br_recorder": pair(lambda br: br.br_recorder_begin(), "br_recorder_end"),
