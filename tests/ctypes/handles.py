@@ -28,6 +28,9 @@ def file(name, text):
     return str(path).encode()
 
 
+file("chat_template.jinja", "{{ messages }}")
+
+
 def is_module(br, name):
     """Returns true for br_module and for the struct of a module, which begins with its br_module."""
     return name == "br_module" or br.fields.get(name, [""])[0] == "base"
