@@ -27,6 +27,13 @@ static br_tensor *cap(br_tensor *scores, double softcap)
     return softcap == 0 ? scores : br_mul_scalar(br_tanh(br_div_scalar(scores, softcap)), softcap);
 }
 
+/* Returns the lowest number that the dtype of the scores represents. */
+static double lowest(const br_tensor *scores)
+{
+    const br_dtype dtype = br_error_pending() ? BR_F32 : br_dtype_of(scores);
+    return dtype == BR_F16 ? -65504 : dtype == BR_BF16 ? -0x1.FEp127 : -FLT_MAX;
+}
+
 /* Computes the context and stores the probabilities in *weights. */
 static br_tensor *attend_storing_weights(br_tensor *q, br_tensor *k, br_tensor *v,
                                          const zoo_attention *a, br_tensor **weights)
@@ -45,7 +52,7 @@ static br_tensor *attend_storing_weights(br_tensor *q, br_tensor *k, br_tensor *
     if (a->bias)
         scores = br_add(scores, a->bias);
     if (visible)
-        scores = br_masked_fill(scores, hidden, -FLT_MAX);
+        scores = br_masked_fill(scores, hidden, lowest(scores));
     br_tensor *p = br_softmax(scores, -1);
     if (visible) /* changes only rows in which all keys are hidden */
         p = br_masked_fill(p, hidden, 0);

@@ -63,6 +63,8 @@ const br_config_limit zoo_llama_limits[] = {
     { "is_encoder_decoder", "false", false },
     { "partial_rotary_factor", "1.0", false },
     { "rope_parameters.partial_rotary_factor", "1.0", false },
+    { "rope_parameters.full_attention.partial_rotary_factor", "1.0", false },
+    { "rope_parameters.sliding_attention.partial_rotary_factor", "1.0", false },
     { "rope_scaling.partial_rotary_factor", "1.0", false },
     { "rope_parameters.mrope_section", "null", false },
     { "rope_scaling.mrope_section", "null", false },
@@ -93,18 +95,6 @@ static const br_llama *base_of(br_module *module)
     return is_lm ? ((const br_llama_lm *)module)->model : (const br_llama *)module;
 }
 
-static bool same_rope(const br_rope_options *a, const br_rope_options *b)
-{
-    return a->type == b->type && a->theta == b->theta && a->factor == b->factor &&
-           a->original_max_position_embeddings == b->original_max_position_embeddings &&
-           a->low_freq_factor == b->low_freq_factor && a->high_freq_factor == b->high_freq_factor &&
-           a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && a->mscale == b->mscale &&
-           a->mscale_all_dim == b->mscale_all_dim && a->no_truncate == b->no_truncate &&
-           (a->attention_factor == b->attention_factor ||
-            (a->attention_factor != a->attention_factor &&
-             b->attention_factor != b->attention_factor)); /* both are NaN */
-}
-
 const char *zoo_llama_differing_key(br_module *a, br_module *b)
 {
     const br_llama *first = base_of(a), *other = base_of(b);
@@ -118,7 +108,7 @@ const char *zoo_llama_differing_key(br_module *a, br_module *b)
         { "num_attention_heads", x->num_attention_heads == y->num_attention_heads },
         { "rms_norm_eps", x->rms_norm_eps == y->rms_norm_eps },
         { "rope_parameters",
-          same_rope(&x->rope, &y->rope) && same_rope(&x->local_rope, &y->local_rope) },
+          zoo_same_rope(&x->rope, &y->rope) && zoo_same_rope(&x->local_rope, &y->local_rope) },
         { "sliding_window", x->sliding_window == y->sliding_window },
         { "layer_types", memcmp(x->layers, y->layers, sizeof x->layers) == 0 },
         { "query_pre_attn_scalar", x->query_scalar == y->query_scalar },

@@ -210,16 +210,10 @@ static bool good_numbers(const br_llama_config *c)
            br_require_activation(op, "hidden_act", c->hidden_act);
 }
 
-/* Checks the rotary positions by computing those of no token. */
 static bool good_ropes(const br_llama_config *c)
 {
-    br_tensor *cos, *sin;
-    br_scope *scope = br_scope_begin();
-    br_tensor *none = br_empty(BR_SHAPE(0), BR_I64);
-    bool ok = br_rope(none, zoo_llama_head_dim(c), BR_F64, &c->rope, &cos, &sin) &&
-              br_rope(none, zoo_llama_head_dim(c), BR_F64, &c->local_rope, &cos, &sin);
-    br_scope_end(scope);
-    return ok;
+    int64_t size = zoo_llama_head_dim(c);
+    return zoo_good_rope(size, &c->rope) && zoo_good_rope(size, &c->local_rope);
 }
 
 br_llama_config zoo_llama_checked(const br_llama_config *config)

@@ -9,17 +9,6 @@
 
 /* ---- Model types ----------------------------------------------------------------------------- */
 
-/* Where config.json has rotary positions: in "rope_parameters", or in `inner` in it, or in the
- * object `scaling` of older files. The base is "rope_theta" in that object, or the key `theta`. */
-typedef struct zoo_rope_keys {
-    const char *inner, *scaling, *theta;
-    double default_theta;
-} zoo_rope_keys;
-#define ZOO_ROPE(base)                                                          \
-    {                                                                           \
-        .scaling = "rope_scaling", .theta = "rope_theta", .default_theta = base \
-    }
-
 /* What distinguishes a model type from Llama; false and NULL mean like Llama. */
 typedef struct zoo_llama_kind {
     const char *model_type;
@@ -96,9 +85,6 @@ extern const br_config_limit zoo_llama_limits[];
     }
 
 /* ---- Models ---------------------------------------------------------------------------------- */
-
-/* Reads rotary positions from config.json (models/rope_config.c). */
-br_rope_options zoo_read_rope(const br_auto_config *config, const zoo_rope_keys *keys);
 
 /* Returns the configuration if it is valid. Otherwise an error is pending: returns one with the
  * smallest sizes, so that the constructors can go on and do nothing. */

@@ -83,6 +83,26 @@ typedef struct zoo_span {
 br_tensor *zoo_relative_buckets(const br_tensor *like, int64_t n_buckets, int64_t max_distance,
                                 bool both_directions, zoo_span span);
 
+/* ---- Rotary positions (models/rope_config.c) ------------------------------------------------- */
+
+/* Where config.json has rotary positions: in "rope_parameters", or in `inner` in it, or in the
+ * object `scaling` of older files, whose keys take precedence over those of `inner`. The base is
+ * "rope_theta" in that object, or the key `theta`. */
+typedef struct zoo_rope_keys {
+    const char *inner, *scaling, *theta;
+    double default_theta;
+} zoo_rope_keys;
+#define ZOO_ROPE(base)                                                          \
+    {                                                                           \
+        .scaling = "rope_scaling", .theta = "rope_theta", .default_theta = base \
+    }
+
+/* Reads rotary positions from config.json. */
+br_rope_options zoo_read_rope(const br_auto_config *config, const zoo_rope_keys *keys);
+/* Returns true if heads of `size` numbers may have the positions; false and an error otherwise. */
+bool zoo_good_rope(int64_t size, const br_rope_options *rope);
+bool zoo_same_rope(const br_rope_options *a, const br_rope_options *b);
+
 /* ---- Language models (models/causal_lm.c) ---------------------------------------------------- */
 
 /* Returns br_causal_lm_loss() of the logits head(x) for labels i64 [B, S] and x [B, S, e], without

@@ -19,14 +19,15 @@ typedef struct pass {
     br_tensor *cos, *sin;
 } pass;
 
-/* `theta` is the base of the rotary positions of heads of `size` numbers. */
-static pass begin_pass(const br_tensor *x, double theta, int64_t size, br_tensor *visible)
+/* Heads of `size` numbers have the positions `rope`. */
+static pass begin_pass(const br_tensor *x, const br_rope_options *rope, int64_t size,
+                       br_tensor *visible)
 {
     pass p = { .visible = visible };
     if (br_error_pending())
         return p;
     br_tensor *positions = br_new_arange(x, 0, (double)br_size(x, 1), 1, BR_I64);
-    br_rope(positions, size, br_dtype_of(x), BR_OPTIONS(br_rope, .theta = theta), &p.cos, &p.sin);
+    br_rope(positions, size, br_dtype_of(x), rope, &p.cos, &p.sin);
     return p;
 }
 
@@ -221,8 +222,8 @@ static br_tensor *run(br_modernbert *self, br_tensor *ids, const br_modernbert_o
     br_tensor *keys =
         zoo_visible_keys(op, "attention_mask", o->attention_mask, br_size(ids, 0), br_size(ids, 1));
     br_tensor *near = visible_nearby(x, c->local_attention / 2, keys);
-    const pass passes[] = { begin_pass(x, c->global_rope_theta, size, keys),
-                            begin_pass(x, c->local_rope_theta, size, near) };
+    const pass passes[] = { begin_pass(x, &c->global_rope, size, keys),
+                            begin_pass(x, &c->local_rope, size, near) };
     return run_layers(self, x, passes, o);
 }
 

@@ -19,8 +19,8 @@ br_modernbert_config br_modernbert_config_default(void)
         .pad_token_id = 50283,
         .global_attn_every_n_layers = 3,
         .local_attention = 128,
-        .global_rope_theta = 160000,
-        .local_rope_theta = 10000,
+        .global_rope = *BR_OPTIONS(br_rope, .theta = 160000),
+        .local_rope = *BR_OPTIONS(br_rope, .theta = 10000),
         .norm_eps = 1e-5,
         .initializer_range = 0.02,
         .initializer_cutoff_factor = 2,
@@ -124,48 +124,16 @@ static int64_t read_period(const br_auto_config *config, int64_t layers)
                : br_modernbert_config_default().global_attn_every_n_layers;
 }
 
-/* ---- Rotary positions ------------------------------------------------------------------------ */
+/* ---- The configuration ----------------------------------------------------------------------- */
 
-/* The places of a base: the key of old files and the keys of rope_parameters. */
-typedef struct rope_keys {
-    const char *old, *theta, *rope_type, *type;
-} rope_keys;
-
-/* Checks that the positions are not scaled. */
-static void check_rope_type(const br_auto_config *config, const rope_keys *keys)
+static void read_ropes(const br_auto_config *config, br_modernbert_config *c)
 {
-    const char *key = br_auto_config_has(config, keys->rope_type) ? keys->rope_type : keys->type;
-    if (br_auto_config_has(config, key))
-        br_auto_config_choice(config, key, BR_CHOICES("default"));
-}
-
-/* Returns a base. rope_parameters, which transformers 5 writes, takes precedence. */
-static double read_base(const br_auto_config *config, const rope_keys *keys, double fallback)
-{
-    check_rope_type(config, keys);
-    const char *key = br_auto_config_has(config, keys->theta) ? keys->theta : keys->old;
-    if (!is_in_file(config, key))
-        return fallback;
-    double base = br_auto_config_number(config, key);
-    if (!br_error_pending() && !(base > 0))
-        br_raise(BR_ERROR_FORMAT, "modernbert: %s: %s is %g, must be positive",
-                 br_auto_config_path(config), key, base);
-    return base;
-}
-
-static void read_bases(const br_auto_config *config, br_modernbert_config *c)
-{
-    static const rope_keys global = { "global_rope_theta",
-                                      "rope_parameters.full_attention.rope_theta",
-                                      "rope_parameters.full_attention.rope_type",
-                                      "rope_parameters.full_attention.type" };
-    static const rope_keys local = { "local_rope_theta",
-                                     "rope_parameters.sliding_attention.rope_theta",
-                                     "rope_parameters.sliding_attention.rope_type",
-                                     "rope_parameters.sliding_attention.type" };
-    br_modernbert_config fallback = br_modernbert_config_default();
-    c->global_rope_theta = read_base(config, &global, fallback.global_rope_theta);
-    c->local_rope_theta = read_base(config, &local, fallback.local_rope_theta);
+    static const zoo_rope_keys global = { "full_attention", "rope_scaling", "global_rope_theta",
+                                          160000 };
+    static const zoo_rope_keys local = { "sliding_attention", "rope_scaling", "local_rope_theta",
+                                         10000 };
+    c->global_rope = zoo_read_rope(config, &global);
+    c->local_rope = zoo_read_rope(config, &local);
 }
 
 static bool read_config(const br_auto_config *config, br_modernbert_config *c)
@@ -177,7 +145,7 @@ static bool read_config(const br_auto_config *config, br_modernbert_config *c)
     read_numbers(config, c);
     read_choices(config, c);
     c->global_attn_every_n_layers = read_period(config, c->num_hidden_layers);
-    read_bases(config, c);
+    read_ropes(config, c);
     return br_auto_config_multiple(config, "hidden_size", "num_attention_heads");
 }
 
@@ -238,8 +206,8 @@ static bool good_config(const br_modernbert_config *c)
 {
     if (!zoo_good_config(op, c) || !good_sizes(c) || !good_ids_and_heads(c))
         return false;
-    return zoo_good_positive(op, "global_rope_theta", c->global_rope_theta) &&
-           zoo_good_positive(op, "local_rope_theta", c->local_rope_theta) &&
+    int64_t size = c->hidden_size / c->num_attention_heads;
+    return zoo_good_rope(size, &c->global_rope) && zoo_good_rope(size, &c->local_rope) &&
            zoo_good_probability(op, "attention_dropout", c->attention_dropout) &&
            zoo_good_positive(op, "norm_eps", c->norm_eps) &&
            zoo_good_deviation(op, "initializer_range", c->initializer_range) &&

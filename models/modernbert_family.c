@@ -42,13 +42,16 @@ static const br_config_default defaults[] = {
 };
 
 static const br_config_limit limits[] = {
-    { "rope_scaling", "null", false },
     { "is_encoder_decoder", "false", false },
+    { "partial_rotary_factor", "1.0", false },
+    { "rope_scaling.partial_rotary_factor", "1.0", false },
+    { "rope_parameters.full_attention.partial_rotary_factor", "1.0", false },
+    { "rope_parameters.sliding_attention.partial_rotary_factor", "1.0", false },
     { NULL, NULL, false },
 };
 
-/* These have no defaults. modernbert_config.c reads the first row and the second; the others are in
- * files of version 4, and no code of version 5 reads them. */
+/* These have no defaults. modernbert_config.c reads them down to original_max_position_embeddings;
+ * the others are in files of version 4, and no code of version 5 reads them. */
 static const char *const harmless[] = {
     "layer_types",
     "rope_parameters",
@@ -56,6 +59,8 @@ static const char *const harmless[] = {
     "global_attn_every_n_layers",
     "global_rope_theta",
     "local_rope_theta",
+    "rope_scaling",
+    "original_max_position_embeddings",
     "position_embedding_type",
     "layer_norm_eps",
     "reference_compile",
@@ -122,7 +127,8 @@ static const char *differing_key(br_module *a, br_module *b)
         return "local_attention";
     if (x->global_attn_every_n_layers != y->global_attn_every_n_layers)
         return "layer_types";
-    if (x->global_rope_theta != y->global_rope_theta || x->local_rope_theta != y->local_rope_theta)
+    if (!zoo_same_rope(&x->global_rope, &y->global_rope) ||
+        !zoo_same_rope(&x->local_rope, &y->local_rope))
         return "rope_parameters";
     if (br_find_activation(x->hidden_activation) != br_find_activation(y->hidden_activation))
         return "hidden_activation";

@@ -1,8 +1,10 @@
 /* models/rope_config.c - rotary positions in config.json, in today's form and in that of older
  * files. */
-#include "models/llama_internal.h"
+#include "models/models_internal.h"
 
 #include <string.h>
+
+/* ---- config.json ----------------------------------------------------------------------------- */
 
 /* Names of br_rope_type, in its order. */
 static const char *const types[] = { "default", "linear", "dynamic", "yarn", "llama3" };
@@ -12,6 +14,7 @@ enum { N_TYPES = sizeof types / sizeof *types };
 typedef struct object {
     const br_auto_config *config;
     char path[64];
+    const char *over;      /* another object, whose keys take precedence; NULL: none */
     bool ignores_truncate; /* as transformers does in an object for a kind of layer */
 } object;
 
@@ -19,7 +22,9 @@ typedef struct object {
 enum { PATH = 128 };
 static const char *path_of(const object *o, const char *key, char path[PATH])
 {
-    snprintf(path, PATH, "%s.%s", o->path, key);
+    snprintf(path, PATH, "%s.%s", o->over ? o->over : o->path, key);
+    if (o->over && !br_auto_config_has(o->config, path))
+        snprintf(path, PATH, "%s.%s", o->path, key);
     return path;
 }
 
@@ -80,17 +85,58 @@ static void read_yarn(const object *o, br_rope_options *r)
                      !br_auto_config_bool(o->config, path_of(o, "truncate", path));
 }
 
+/* Refuses an object for all kinds of layers whose type has the old name, which transformers 5 does
+ * not read there. */
+static bool good_name(const object *o)
+{
+    char old[PATH], now[PATH];
+    snprintf(old, PATH, "%s.type", o->over ? o->over : "");
+    snprintf(now, PATH, "%s.rope_type", o->over ? o->over : "");
+    if (!o->over || !br_auto_config_has(o->config, old) || br_auto_config_has(o->config, now))
+        return !br_error_pending();
+    br_raise(BR_ERROR_FORMAT,
+             "rope: %s: %s is not read by transformers beside layers of two kinds: rename the key "
+             "to rope_type, or remove %s if the positions are not scaled",
+             br_auto_config_path(o->config), old, o->over);
+    return false;
+}
+
+/* Finds the object. */
+static object find_object(const br_auto_config *config, const zoo_rope_keys *keys)
+{
+    object o = { .config = config, .path = "rope_parameters", .ignores_truncate = keys->inner };
+    const bool is_old = keys->scaling && br_auto_config_has_object(config, keys->scaling);
+    if (!keys->inner) {
+        snprintf(o.path, sizeof o.path, "%s", is_old ? keys->scaling : "rope_parameters");
+        return o;
+    }
+    o.over = is_old ? keys->scaling : NULL;
+    const bool has_both = br_auto_config_has_object(config, o.path);
+    snprintf(o.path, sizeof o.path, "rope_parameters.%s", keys->inner);
+    if (has_both)
+        br_auto_config_has_object(config, o.path);
+    return o;
+}
+
+/* Reads what only scaled positions have. */
+static void read_scaling(const object *o, br_rope_options *r)
+{
+    r->original_max_position_embeddings = read_trained_length(o, r->type);
+    r->factor = r->type == BR_ROPE_YARN ? number(o, "factor", 1) : required(o, "factor");
+    if (r->type == BR_ROPE_YARN)
+        read_yarn(o, r);
+    if (r->type == BR_ROPE_LLAMA3) {
+        r->low_freq_factor = required(o, "low_freq_factor");
+        r->high_freq_factor = required(o, "high_freq_factor");
+    }
+}
+
 br_rope_options zoo_read_rope(const br_auto_config *config, const zoo_rope_keys *keys)
 {
     br_rope_options r = br_rope_defaults();
-    object o = { .config = config, .ignores_truncate = keys->inner != NULL };
-    bool is_old = keys->scaling && br_auto_config_has_object(config, keys->scaling);
-    bool is_nested = !is_old && keys->inner;
-    snprintf(o.path, sizeof o.path, "%s%s%s", is_old ? keys->scaling : "rope_parameters",
-             is_nested ? "." : "", is_nested ? keys->inner : "");
-    if (!is_old && br_auto_config_has_object(config, "rope_parameters") && is_nested)
-        br_auto_config_has_object(config, o.path);
-    r.type = read_type(&o);
+    const object o = find_object(config, keys);
+    if (good_name(&o))
+        r.type = read_type(&o);
     if (br_error_pending())
         return r;
     r.theta = keys->default_theta;
@@ -98,15 +144,32 @@ br_rope_options zoo_read_rope(const br_auto_config *config, const zoo_rope_keys 
         r.theta = required(&o, "rope_theta");
     else if (br_auto_config_has(config, keys->theta))
         r.theta = br_auto_config_number(config, keys->theta);
-    if (r.type == BR_ROPE_DEFAULT)
-        return r;
-    r.original_max_position_embeddings = read_trained_length(&o, r.type);
-    r.factor = r.type == BR_ROPE_YARN ? number(&o, "factor", 1) : required(&o, "factor");
-    if (r.type == BR_ROPE_YARN)
-        read_yarn(&o, &r);
-    if (r.type == BR_ROPE_LLAMA3) {
-        r.low_freq_factor = required(&o, "low_freq_factor");
-        r.high_freq_factor = required(&o, "high_freq_factor");
-    }
+    if (r.type != BR_ROPE_DEFAULT)
+        read_scaling(&o, &r);
     return r;
+}
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+/* Computes the positions of no token, which checks the options. */
+bool zoo_good_rope(int64_t size, const br_rope_options *rope)
+{
+    br_tensor *cos, *sin;
+    br_scope *scope = br_scope_begin();
+    br_tensor *none = br_empty(BR_SHAPE(0), BR_I64);
+    const bool ok = br_rope(none, size, BR_F64, rope, &cos, &sin);
+    br_scope_end(scope);
+    return ok;
+}
+
+bool zoo_same_rope(const br_rope_options *a, const br_rope_options *b)
+{
+    return a->type == b->type && a->theta == b->theta && a->factor == b->factor &&
+           a->original_max_position_embeddings == b->original_max_position_embeddings &&
+           a->low_freq_factor == b->low_freq_factor && a->high_freq_factor == b->high_freq_factor &&
+           a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && a->mscale == b->mscale &&
+           a->mscale_all_dim == b->mscale_all_dim && a->no_truncate == b->no_truncate &&
+           (a->attention_factor == b->attention_factor ||
+            (a->attention_factor != a->attention_factor &&
+             b->attention_factor != b->attention_factor)); /* both are NaN */
 }

@@ -185,17 +185,26 @@ static bool is_on(br_setting option, br_setting stated)
     return (option ? option : stated) == BR_SETTING_ON;
 }
 
-/* Sets the ids of [CLS] and [SEP]. If a file states that one is null, transformers uses a fixed id;
- * if both are, that of [SEP] for both. */
-static void surround_words(const br_tokenizer_loader *l)
+/* Sets the ids of [CLS] and [SEP] that a file states to be null: transformers uses a fixed id, or
+ * that of [SEP] for both if both are null. */
+static void surround_with_fixed(const br_tokenizer_loader *l)
 {
     br_tokenizer *t = l->t;
     enum { FIXED_CLS = 2, FIXED_SEP = 3 };
     bool no_cls = l->files.stated[BR_TOKEN_CLS] && t->roles[BR_TOKEN_CLS] < 0;
     bool no_sep = l->files.stated[BR_TOKEN_SEP] && t->roles[BR_TOKEN_SEP] < 0;
     int64_t cls = no_sep ? FIXED_SEP : FIXED_CLS;
-    t->classify = no_cls && cls < t->size ? cls : t->roles[BR_TOKEN_CLS];
-    t->separator = no_sep && FIXED_SEP < t->size ? FIXED_SEP : t->roles[BR_TOKEN_SEP];
+    if (no_cls && cls < t->size)
+        t->classify = cls;
+    if (no_sep && FIXED_SEP < t->size)
+        t->separator = FIXED_SEP;
+}
+
+static void surround_words(const br_tokenizer_loader *l)
+{
+    l->t->classify = l->t->roles[BR_TOKEN_CLS];
+    l->t->separator = l->t->roles[BR_TOKEN_SEP];
+    surround_with_fixed(l);
 }
 
 /* Sets the tokens around a text as the class does without a post-processor of tokenizer.json. */
@@ -239,8 +248,31 @@ static void replace_ends(const br_tokenizer_loader *l)
     if (t->kind == &br__word_pieces) {
         replace(l, BR_TOKEN_CLS, "cls_token", &t->classify);
         replace(l, BR_TOKEN_SEP, "sep_token", &t->separator);
+        surround_with_fixed(l);
     } else if (t->kind == &br__unigram) {
         replace(l, BR_TOKEN_EOS, "eos_token", &t->separator);
+    }
+}
+
+/* Replaces the special tokens of tokenizer.json's post-processor for the classes that make a
+ * post-processor of their own from the roles. */
+static void replace_class_ends(const br_tokenizer_loader *l)
+{
+    static const struct {
+        const char *class;
+        int first, last;
+    } classes[] = {
+        { "RobertaTokenizer", BR_TOKEN_CLS, BR_TOKEN_SEP },
+        { "MPNetTokenizer", BR_TOKEN_CLS, BR_TOKEN_SEP },
+        { "XLMRobertaTokenizer", BR_TOKEN_BOS, BR_TOKEN_EOS },
+        { "CamembertTokenizer", BR_TOKEN_BOS, BR_TOKEN_EOS },
+    };
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        const bool is_cls = classes[i].first == BR_TOKEN_CLS;
+        if (!br__class_is(&l->files, classes[i].class))
+            continue;
+        replace(l, classes[i].first, is_cls ? "cls_token" : "bos_token", &l->t->classify);
+        replace(l, classes[i].last, is_cls ? "sep_token" : "eos_token", &l->t->separator);
     }
 }
 
@@ -255,6 +287,8 @@ bool br__loader_set_specials(const br_tokenizer_loader *l)
             surround(l);
         else
             replace_ends(l);
+    } else if (l->from_json) {
+        replace_class_ends(l);
     }
     default_roles(l);
     if (t->roles[BR_TOKEN_PAD] >= 0)

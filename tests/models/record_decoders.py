@@ -111,12 +111,14 @@ def old_form(folder):
     path = folder / "config.json"
     config = json.loads(path.read_text())
     rope = config.pop("rope_parameters")
-    if "full_attention" in rope:
+    nested = "full_attention" in rope
+    if nested:
         config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
         rope = rope["full_attention"]
     config["rope_theta"] = rope.pop("rope_theta")
-    rope["type"] = rope.pop("rope_type")
-    if rope["type"] != "default":
+    kind = rope.pop("rope_type")
+    rope["rope_type" if nested else "type"] = kind
+    if kind != "default":
         config["rope_scaling"] = rope
     path.write_text(json.dumps(config, indent=1))
 

@@ -254,3 +254,42 @@ Test(model_dtypes, generates)
     br_module_free(model);
     br_scope_end(scope);
 }
+
+/* ---- Stored attention ------------------------------------------------------------------------ */
+
+/* Checks that the attention of the first layer is 0 where a key is hidden, and sums to 1. */
+static void check_hidden(br_tensor *attention, const char *what)
+{
+    cr_assert(attention, "%s: %s", what, br_error_message());
+    br_tensor *hidden = br_narrow(br_to(attention, BR_F64), 3, 3, 2);
+    cr_expect_eq(br_item(br_max(hidden)), 0, "%s", what);
+    cr_expect(fabs(br_item(br_mean(attention)) * 5 - 1) < 0.01, "%s", what);
+}
+
+/* A mask hides keys in f16 and bf16, which do not represent the lowest number of f32, whether the
+ * attention is requested or its scores are capped, as in Gemma 2. */
+Test(model_dtypes, hidden_keys_of_stored_attention)
+{
+    static const br_dtype dtypes[] = { BR_F16, BR_BF16 };
+    int64_t mask[] = { 1, 1, 1, 0, 0 };
+    for (int i = 0; i < 2; i++) {
+        br_scope *scope = br_no_grad_begin();
+        br_tensor *attentions[8], *ids = br_from_i64(BR_SHAPE(1, 5), (int64_t[]){ 3, 5, 7, 4, 4 });
+        br_tensor *visible = br_from_i64(BR_SHAPE(1, 5), mask);
+        br_auto_model_options o = *BR_OPTIONS(br_auto_model, .dtype = dtypes[i]);
+        br_llama *gemma =
+            br_auto_model_load(MODELS "decoders/gemma20", (o.class_name = "Gemma2Model", &o), NULL);
+        br_tensor *states = br_llama_forward(
+            gemma, ids, BR_OPTIONS(br_llama, .attention_mask = visible, .attentions = attentions));
+        cr_assert(states, "%s", br_error_message());
+        check_hidden(attentions[0], "Gemma 2");
+        br_hf_bert *bert =
+            br_auto_model_load(MODELS "encoders/bert0", (o.class_name = "BertModel", &o), NULL);
+        br_hf_bert_forward(
+            bert, ids, BR_OPTIONS(br_hf_bert, .attention_mask = visible, .attentions = attentions));
+        check_hidden(attentions[0], "BERT");
+        br_module_free(gemma);
+        br_module_free(bert);
+        br_scope_end(scope);
+    }
+}

@@ -318,16 +318,19 @@ Test(encoders, keys_of_modernbert)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         br_modernbert_config c = modernbert_with(rows[i].keys);
         check_ok();
-        cr_assert_eq(c.global_rope_theta, rows[i].global, "%s", rows[i].keys);
-        cr_assert_eq(c.local_rope_theta, rows[i].local, "%s", rows[i].keys);
+        cr_assert_eq(c.global_rope.theta, rows[i].global, "%s", rows[i].keys);
+        cr_assert_eq(c.local_rope.theta, rows[i].local, "%s", rows[i].keys);
         cr_assert_eq(c.global_attn_every_n_layers, rows[i].period, "%s", rows[i].keys);
     }
-    check_fails(modernbert_with(ROPE("\"rope_type\": \"yarn\"")).vocab_size,
-                "rope_parameters.full_attention.rope_type is \"yarn\", must be one of \"default\"");
+    check_fails(modernbert_with(ROPE("\"rope_type\": \"linear\"")).vocab_size,
+                "rope_parameters.full_attention.factor is missing");
+    check_fails(
+        modernbert_with(", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}").vocab_size,
+        "rope_scaling.type is not read by transformers beside layers of two kinds: rename");
+    check_fails(modernbert_with(ROPE("\"partial_rotary_factor\": 0.5")).vocab_size,
+                "full_attention.partial_rotary_factor is the number 0.5, must be 1.0");
     check_fails(modernbert_with(", \"rope_parameters\": {\"full_attention\": 5}").vocab_size,
                 "rope_parameters.full_attention is 5, must be an object");
-    check_fails(modernbert_with(", \"local_rope_theta\": 0").vocab_size,
-                "local_rope_theta is 0, must be positive");
     check_fails(modernbert_with(LAYERS(GLOBAL ", " GLOBAL ", " LOCAL)).vocab_size,
                 "layer_types[2] does not repeat the pattern before it");
     check_fails(modernbert_with(LAYERS(LOCAL ", " LOCAL ", " LOCAL)).vocab_size,
@@ -336,6 +339,46 @@ Test(encoders, keys_of_modernbert)
                 "layer_types has 2 elements, must have one for each of num_hidden_layers 3");
     check_fails(modernbert_with(LAYERS(GLOBAL ", " LOCAL ", \"local\"")).vocab_size,
                 "layer_types[2] is \"local\", must be \"full_attention\" or \"sliding_attention\"");
+}
+
+/* Scaled positions are in rope_parameters, or for all layers in rope_scaling, whose keys take
+ * precedence. */
+Test(encoders, scaled_positions_of_modernbert)
+{
+#define LINEAR  "{\"rope_type\": \"linear\", \"factor\": 3}"
+#define DYNAMIC "{\"rope_type\": \"dynamic\", \"factor\": 2, \"rope_theta\": 5}"
+    static const struct {
+        const char *keys;
+        br_rope_type types[2];
+        double factors[2], thetas[2];
+    } rows[] = {
+        { ", \"rope_parameters\": {\"full_attention\": " LINEAR "}",
+          { BR_ROPE_LINEAR, BR_ROPE_DEFAULT },
+          { 3, 1 },
+          { 160000, 10000 } },
+        { ", \"rope_parameters\": {\"sliding_attention\": " DYNAMIC "}",
+          { BR_ROPE_DEFAULT, BR_ROPE_DYNAMIC },
+          { 1, 2 },
+          { 160000, 5 } },
+        { ", \"local_rope_theta\": 6, \"rope_scaling\": " LINEAR,
+          { BR_ROPE_LINEAR, BR_ROPE_LINEAR },
+          { 3, 3 },
+          { 160000, 6 } },
+        { ", \"rope_scaling\": " LINEAR ", \"rope_parameters\": {\"full_attention\": " DYNAMIC "}",
+          { BR_ROPE_LINEAR, BR_ROPE_LINEAR },
+          { 3, 3 },
+          { 5, 10000 } },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        br_modernbert_config c = modernbert_with(rows[i].keys);
+        check_ok();
+        const br_rope_options *ropes[] = { &c.global_rope, &c.local_rope };
+        for (int k = 0; k < 2; k++) {
+            cr_assert_eq(ropes[k]->type, rows[i].types[k], "%s", rows[i].keys);
+            cr_assert_eq(ropes[k]->factor, rows[i].factors[k], "%s", rows[i].keys);
+            cr_assert_eq(ropes[k]->theta, rows[i].thetas[k], "%s", rows[i].keys);
+        }
+    }
 }
 
 static br_modernbert_config small_modernbert(void)
@@ -456,8 +499,8 @@ Test(encoders, invalid_configurations_of_modernbert)
                   "num_labels is 3, but a model that answers questions has 2");
     c.classifier_pooling = "max";
     check_refused(br_modernbert_new(&c), "classifier_pooling is 'max', must be cls or mean");
-    c.local_rope_theta = -1;
-    check_refused(br_modernbert_new(&c), "local_rope_theta is -1, must be positive");
+    c.local_rope.theta = -1;
+    check_refused(br_modernbert_new(&c), "theta is -1, must be positive");
     c.hidden_size = 6;
     check_refused(br_modernbert_new(&c), "hidden_size 6 / num_attention_heads 2 is odd");
     c.pad_token_id = 9;

@@ -1,40 +1,17 @@
-"""Makes small random model folders for compare_folders.py: a BERT, a GPT-2 or a T5 with weights, a tokenizer, and side
-files whose keys have values other than their defaults."""
+"""Makes small random model folders for compare_folders.py: a model of any type of the zoo with weights, a tokenizer, and
+side files whose keys have values other than their defaults."""
 import json
 import pathlib
 import random
-import sys
 from dataclasses import dataclass
 
 import torch
-from transformers import (AutoTokenizer, BertForMaskedLM, BertForNextSentencePrediction, BertForPreTraining,
-                          BertForSequenceClassification, BertModel, GPT2LMHeadModel, GPT2Model,
-                          T5ForConditionalGeneration, T5Model)
-from transformers.activations import ACT2FN
 
-TESTS = pathlib.Path(__file__).resolve().parent.parent
-sys.path += [str(TESTS / "tokenizers"), str(TESTS / "cli")]
-from compare_auto import random_folder, random_text, write  # noqa: E402
-from record_config_cases import CLASSES, COMMON, KEYS  # noqa: E402
-from record_generation import CHANGED, REFUSED, SAME  # noqa: E402
+from random_tokenizers import TOKENIZER_KEYS, write_tokenizer  # first: it adds the folders of other scripts to the path
+from compare_auto import random_text
+from record_generation import CHANGED, REFUSED, SAME
 
-KINDS = ["bert", "gpt2", "t5"]
-MODELS = {"bert": [BertModel, BertForPreTraining, BertForMaskedLM, BertForNextSentencePrediction, BertForSequenceClassification],
-          "gpt2": [GPT2Model, GPT2LMHeadModel, GPT2LMHeadModel], "t5": [T5Model, T5ForConditionalGeneration, T5ForConditionalGeneration]}
-GENERATORS = {"gpt2": GPT2LMHeadModel, "t5": T5ForConditionalGeneration}
-ACTIVATIONS = [name for name in ACT2FN if name not in ("prelu", "xielu")]  # these two have weights
-POSITIONS = 140
-# Keys of tokenizer_config.json beside those of compare_auto.py, none of which changes ids.
-TOKENIZER_KEYS = {
-    "model_max_length": lambda rng: rng.randint(6, 60), "padding_side": lambda rng: "left", "truncation_side": lambda rng: "left",
-    "clean_up_tokenization_spaces": lambda rng: True, "chat_template": lambda rng: "{{ messages }}", "errors": lambda rng: "ignore",
-    "model_input_names": lambda rng: ["input_ids", "attention_mask"], "never_split": lambda rng: ["the"],
-    "do_basic_tokenize": lambda rng: False, "name_or_path": lambda rng: "x", "legacy": lambda rng: False, "use_fast": lambda rng: False,
-    "verbose": lambda rng: False, "sp_model_kwargs": lambda rng: {"alpha": 0.1}, "trim_offsets": lambda rng: False,
-    "special_tokens_map_file": lambda rng: "x.json", "truncation_strategy": lambda rng: "only_first", "stride": lambda rng: 2,
-    "pad_to_multiple_of": lambda rng: 8, "pad_token_type_id": lambda rng: 1, "max_length": lambda rng: rng.randint(6, 60),
-    "transformers_version": lambda rng: "4.20.0", "processor_class": lambda rng: "XProcessor",
-}
+from random_models import ENCODERS, GENERATORS, KINDS, MODELS, config_keys, key_table, write_config, write_weights
 
 
 class Deck:
@@ -59,117 +36,6 @@ class Folder:
     model_class: type
     keys: dict           # for each file, the folder's keys
     sentence: bool       # it has the files of sentence-transformers
-
-
-# ---- The tokenizer --------------------------------------------------------------------------------
-
-
-def tokenizer_files(rng, kind):
-    """Returns the files of a tokenizer. It is of the model's kind, or any if the files name its class."""
-    while True:
-        made, files = random_folder(rng)
-        config = json.loads(files.get("tokenizer_config.json", "{}"))
-        if made == kind or "tokenizer_class" in config and rng.random() < 0.2:
-            return files, config
-
-
-def write_tokenizer(rng, folder, hand):
-    """Writes a random tokenizer and returns it with a class that config.json must name, if any."""
-    while True:
-        files, config = tokenizer_files(rng, folder.kind)
-        folder.keys["tokenizer_config.json"] = {key: TOKENIZER_KEYS[key](rng) for key in hand}
-        config |= folder.keys["tokenizer_config.json"]
-        if rng.random() < 0.3:
-            config["clean_up_tokenization_spaces"] = True
-        moved = config.pop("tokenizer_class", None) if rng.random() < 0.2 else None
-        named = {"tokenizer_class": moved} if moved else {}
-        files["config.json"] = json.dumps({"model_type": folder.kind, **named})
-        files["tokenizer_config.json"] = json.dumps(config)
-        write(folder.model, files)
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(folder.model)
-        except Exception:  # some random files are contradictory
-            continue
-        if tokenizer.pad_token or not folder.sentence:  # sentence-transformers always pads
-            break
-    if not moved and rng.random() < 0.3:  # as the current transformers writes it
-        for name in files.keys() - {"config.json"}:
-            (folder.model / name).unlink()
-        tokenizer.save_pretrained(folder.model)
-        tokenizer = AutoTokenizer.from_pretrained(folder.model)
-    return tokenizer, named
-
-
-# ---- The model ------------------------------------------------------------------------------------
-
-
-def sizes(rng, kind, vocab):
-    """Returns the keys that determine the shapes of the weights, and those that must fit them."""
-    heads, width, layers = rng.randint(1, 4), rng.choice([3, 4, 8, 10]), rng.randint(1, 3)
-    if kind == "bert":
-        return dict(vocab_size=vocab, hidden_size=heads * width, num_hidden_layers=layers, num_attention_heads=heads,
-                    intermediate_size=rng.randint(5, 70), max_position_embeddings=POSITIONS, type_vocab_size=rng.randint(2, 4),
-                    hidden_act=rng.choice(ACTIVATIONS), layer_norm_eps=10 ** rng.uniform(-12, -2), pad_token_id=rng.randrange(vocab))
-    if kind == "gpt2":
-        return dict(vocab_size=vocab, n_embd=heads * width, n_layer=layers, n_head=heads, n_positions=POSITIONS,
-                    n_inner=rng.choice([None, rng.randint(5, 70)]), activation_function=rng.choice(ACTIVATIONS),
-                    layer_norm_epsilon=10 ** rng.uniform(-12, -2), eos_token_id=rng.randrange(vocab))
-    buckets = rng.choice([4, 6, 8, 32])
-    act = rng.choice(ACTIVATIONS)
-    return dict(vocab_size=vocab, d_model=rng.randint(2, 20) * 2, d_kv=width, d_ff=rng.randint(5, 70), num_layers=layers,
-                num_decoder_layers=rng.randint(1, 3), num_heads=heads, relative_attention_num_buckets=buckets,
-                relative_attention_max_distance=rng.randint(buckets + 1, 200), layer_norm_epsilon=10 ** rng.uniform(-12, -2),
-                feed_forward_proj=rng.choice([act, "gated-" + act, "gated-gelu", "relu"]), pad_token_id=rng.randrange(vocab),
-                eos_token_id=rng.randrange(vocab), decoder_start_token_id=rng.randrange(vocab))
-
-
-def config_keys(kind):
-    """Returns the keys of the table that do not follow from the sizes, with their values."""
-    fixed = sizes(random.Random(0), kind, 10).keys() | {"vocab_size", "model_type", "architectures"}
-    table = {**COMMON, **KEYS[kind]}
-    return {key: value for key, (value, what) in table.items() if what != "refused" and key not in fixed}
-
-
-def write_config(rng, folder, vocab, hand, named):
-    config_class = CLASSES[folder.kind][0]
-    chosen = sizes(rng, folder.kind, vocab)
-    config_class(**chosen).save_pretrained(folder.model)
-    path = folder.model / "config.json"
-    config = json.loads(path.read_text())
-    if rng.random() < 0.4:  # most keys have their defaults
-        config = {key: value for key, value in config.items() if key in chosen or key == "model_type"}
-    values = config_keys(folder.kind)
-    folder.keys["config.json"] = {key: values[key] for key in hand}
-    config |= folder.keys["config.json"] | named
-    for other, key in config_class.attribute_map.items():
-        if key in config and other not in config and rng.random() < 0.1:
-            config[other] = config.pop(key)
-    config["architectures"] = [folder.model_class.__name__]
-    path.write_text(json.dumps(config))
-    return config
-
-
-def fill(model):
-    """Sets weights so large that every part of the model matters."""
-    with torch.no_grad():
-        for name, p in model.named_parameters():
-            norm = p.dim() == 1 and name.endswith("weight")
-            embedding = "embeddings.weight" in name or name.endswith(("shared.weight", "wte.weight", "wpe.weight"))
-            inputs = p.shape[0 if ".c_" in name else -1]
-            p.normal_(float(norm), 1.0 if embedding else 0.2 if p.dim() == 1 else 1.2 * inputs ** -0.5)
-
-
-def write_weights(rng, folder, config):
-    torch.manual_seed(rng.randrange(2**31))
-    config_class = CLASSES[folder.kind][0]
-    made = config_class.from_pretrained(folder.model)
-    made._attn_implementation = "eager"  # the only one with output_attentions
-    model = folder.model_class(made)
-    fill(model)
-    dtype = rng.choice([torch.float32, torch.float32, torch.float64, torch.float16, torch.bfloat16])
-    model.to(dtype).save_pretrained(folder.model, max_shard_size=rng.choice(["10KB", "40KB", "1GB"]))
-    (folder.model / "generation_config.json").unlink(missing_ok=True)
-    (folder.model / "config.json").write_text(json.dumps(config))
 
 
 # ---- generation_config.json -----------------------------------------------------------------------
@@ -225,7 +91,7 @@ def write_generation(rng, folder, tokenizer, config, hand):
 # ---- The files of sentence-transformers -----------------------------------------------------------
 
 
-def pooling(rng, width):
+def pooling(rng, width, may_exclude):
     flags = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens", "mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
              "weightedmean": "weightedmean_tokens", "lasttoken": "lasttoken"}
     chosen = rng.sample(sorted(flags), rng.choice([1, 1, 1, 2, 3]))
@@ -235,7 +101,7 @@ def pooling(rng, width):
     else:
         result["pooling_mode"] = chosen[0] if len(chosen) == 1 else chosen
     if rng.random() < 0.5:
-        result["include_prompt"] = rng.choice([False, None])
+        result["include_prompt"] = rng.choice([False, None]) if may_exclude else None
     return result
 
 
@@ -264,10 +130,14 @@ def write_heads(rng, folder, size):
     return written
 
 
-def write_sentence(rng, folder, width):
+def write_sentence(rng, folder, width, tokenizer):
+    # docs/auto_model.md: a last token is no part of a prompt if it is special, even if no file names it.
+    last = tokenizer._tokenizer.encode("a").ids[-1:]
+    added = tokenizer.added_tokens_decoder
+    may_exclude = all(i in tokenizer.all_special_ids or i not in added or not added[i].special for i in last)
     sub = "" if folder.path == folder.model else folder.model.name
     modules = [(sub, "Transformer"), ("1_Pooling", "Pooling")] + [("2_Normalize", "Normalize")] * (rng.random() < 0.5)
-    pooled = pooling(rng, width)
+    pooled = pooling(rng, width, may_exclude)
     size = width * (len(pooled["pooling_mode"]) if isinstance(pooled.get("pooling_mode"), list)
                     else max(1, sum(v is True for k, v in pooled.items() if k.startswith("pooling_mode_"))))
     modules += write_heads(rng, folder, size)
@@ -296,21 +166,25 @@ def write_sentence(rng, folder, width):
 
 
 def refused_keys(kind):
-    """Returns for each file the keys for which Brasa refuses some values, with such a value."""
-    config = {key: value for key, (value, what) in {**COMMON, **KEYS[kind]}.items() if what == "refused" and key != "model_type"}
+    """Returns for each file the keys for which Brasa refuses some values, with such a value. Those that are refused only
+    beside lists of layers, which may fit here, are left out."""
+    by_list = ("model_type", "num_hidden_layers", "use_sliding_window")
+    config = {key: value for key, (value, what) in key_table(kind).items() if what == "refused" and key not in by_list}
     return {"config.json": config, "generation_config.json": {key: (value, more) for key, (value, more) in REFUSED.items()}}
 
 
-def make_folder(path, seed, turn):
-    """Makes folder number `turn` of a seed at the path and returns it with its tokenizer and random generator."""
+def make_folder(path, seed, turn, kinds=KINDS):
+    """Makes folder number `turn` of a seed at the path and returns it with its tokenizer and random generator. The model
+    types take turns."""
     rng = random.Random(f"{seed} {turn}")
-    kind, turn = KINDS[turn % len(KINDS)], turn // len(KINDS)
-    sentence = kind == "bert" and rng.random() < 0.7
+    kind, turn = kinds[turn % len(kinds)], turn // len(kinds)
+    model_class = MODELS[kind][turn % len(MODELS[kind])]
+    sentence = kind in ENCODERS and rng.random() < 0.7
     inner = path / "0_Transformer" if sentence and rng.random() < 0.3 else path
     path.mkdir(parents=True, exist_ok=True)
     hands = {"tokenizer_config.json": Deck(seed, kind + " tokenizer", TOKENIZER_KEYS).hand(turn),
              "config.json": Deck(seed, kind + " config", config_keys(kind)).hand(turn)}
-    folder = Folder(path, inner, kind, rng.choice(MODELS[kind]), {}, sentence)
+    folder = Folder(path, inner, kind, model_class, {}, sentence)
     tokenizer, named = write_tokenizer(rng, folder, hands["tokenizer_config.json"])
     vocab = len(tokenizer) + rng.choice([0, 0, 1, 17])
     config = write_config(rng, folder, vocab, hands["config.json"], named)
@@ -318,5 +192,5 @@ def make_folder(path, seed, turn):
     if kind in GENERATORS:
         write_generation(rng, folder, tokenizer, config, Deck(seed, kind + " generation", generation_keys()).hand(turn))
     elif sentence:
-        write_sentence(rng, folder, config["hidden_size"])
+        write_sentence(rng, folder, config.get("hidden_size", config.get("dim")), tokenizer)
     return folder, tokenizer, rng

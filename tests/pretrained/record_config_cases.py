@@ -216,7 +216,7 @@ KEYS = {
     "modernbert": {
         "architectures": (["ModernBertModel"], "class"),
         "is_encoder_decoder": (True, "refused"),
-        "rope_scaling": ({"rope_type": "linear", "factor": 2.0}, "refused"),
+        "rope_scaling": ({"rope_type": "linear", "factor": 2.0}, "changed"),
         "hidden_size": (16, "changed"),
         "intermediate_size": (14, "changed"),
         "num_hidden_layers": (2, "refused"),  # layer_types has 3
@@ -341,8 +341,6 @@ def refusal(name, key, value):
         return f"config.json: model_type is {json.dumps(value)}, must be llama, mistral, "
     if name == "modernbert" and key == "num_hidden_layers":
         return "config.json: layer_types has 3 elements, must have one for each of num_hidden_layers 2"
-    if key == "rope_scaling":
-        return "config.json: rope_scaling is an object, must be null"
     if key == "model_type" and name not in ("modernbert", "gpt2", "t5"):
         return f"config.json: model_type is {json.dumps(value)}, must be bert, roberta, "
     if key == "num_hidden_layers":

@@ -149,3 +149,68 @@ Test(auto_roles, tokens_that_only_the_class_names)
         br_tokenizer_free(t);
     }
 }
+
+/* A tokenizer.json whose post-processor is that of a class with RobertaProcessing, or a template.
+ */
+static void put_framed(const char *processor)
+{
+    char text[1500];
+    snprintf(text, sizeof text,
+             "{\"added_tokens\":[{\"id\":0,\"content\":\"<s>\",\"special\":true},"
+             "{\"id\":1,\"content\":\"</s>\",\"special\":true}],"
+             "\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,"
+             "\"handle_chinese_chars\":true,\"strip_accents\":null,\"lowercase\":true},"
+             "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"post_processor\":%s,"
+             "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"vocab\":"
+             "{\"<s>\":0,\"</s>\":1,\"[UNK]\":2,\"a\":3,\"b\":4,\"c\":5}}}",
+             processor);
+    put("tokenizer.json", text);
+}
+
+/* The classes of RoBERTa's relatives put the tokens that the side files name around a text, also if
+ * tokenizer.json has others; a class that follows tokenizer.json does not. */
+Test(auto_roles, tokens_around_texts_of_robertas_relatives)
+{
+    static const char frame[] = "{\"type\":\"RobertaProcessing\",\"sep\":[\"</s>\",1],"
+                                "\"cls\":[\"<s>\",0],\"trim_offsets\":true,"
+                                "\"add_prefix_space\":false}";
+    static const struct {
+        const char *class, *first, *last;
+        int64_t ids[3];
+    } rows[] = {
+        { "MPNetTokenizer", "cls_token", "sep_token", { 4, 3, 5 } },
+        { "RobertaTokenizerFast", "cls_token", "sep_token", { 4, 3, 5 } },
+        { "XLMRobertaTokenizer", "bos_token", "eos_token", { 4, 3, 5 } },
+        { "CamembertTokenizer", "bos_token", "eos_token", { 4, 3, 5 } },
+        { "MPNetTokenizer", "bos_token", "eos_token", { 0, 3, 1 } },
+        { "XLMRobertaTokenizer", "cls_token", "sep_token", { 0, 3, 1 } },
+        { "PreTrainedTokenizerFast", "cls_token", "sep_token", { 0, 3, 1 } },
+    };
+    put_framed(frame);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "{\"tokenizer_class\":\"%s\",\"%s\":\"b\",\"%s\":\"c\"}",
+                 rows[i].class, rows[i].first, rows[i].last);
+        put("tokenizer_config.json", text);
+        check_ids("a", 3, rows[i].ids);
+    }
+    put_framed("null"); /* there are no tokens around a text to replace */
+    put("tokenizer_config.json", "{\"tokenizer_class\":\"MPNetTokenizer\",\"sep_token\":\"c\"}");
+    check_ids("a", 1, (int64_t[]){ 3 });
+}
+
+/* A BERT whose files state that cls_token or sep_token is null has the ids 2 and 3 around a text,
+ * also if tokenizer.json has other tokens there. */
+Test(auto_roles, null_around_a_text_of_tokenizer_json)
+{
+    static const char frame[] = "{\"type\":\"BertProcessing\",\"sep\":[\"b\",4],"
+                                "\"cls\":[\"</s>\",1]}";
+    put_framed(frame);
+    put("tokenizer_config.json", "{\"tokenizer_class\":\"BertTokenizer\",\"cls_token\":null}");
+    check_ids("a", 3, (int64_t[]){ 2, 3, 4 });
+    put("tokenizer_config.json", "{\"tokenizer_class\":\"BertTokenizer\",\"sep_token\":null}");
+    check_ids("a", 3, (int64_t[]){ 1, 3, 3 });
+    put("tokenizer_config.json", "{\"tokenizer_class\":\"BertTokenizer\",\"cls_token\":null,"
+                                 "\"sep_token\":null}");
+    check_ids("a", 3, (int64_t[]){ 3, 3, 3 });
+}

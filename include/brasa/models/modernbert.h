@@ -38,7 +38,7 @@ typedef struct br_modernbert_config {
     int64_t global_attn_every_n_layers;
     int64_t local_attention; /* a local layer attends to the local_attention / 2 tokens before each
                                 token, as many after it, and the token itself */
-    double global_rope_theta, local_rope_theta; /* bases of the rotary positions */
+    br_rope_options global_rope, local_rope; /* rotary positions of the two kinds of layers */
     double embedding_dropout, attention_dropout, mlp_dropout, classifier_dropout;
     double norm_eps, initializer_range;
     double initializer_cutoff_factor; /* initial weights are at most this many deviations from 0 */
@@ -50,10 +50,10 @@ typedef struct br_modernbert_config {
 
 /* Returns the configuration of ModernBERT-base. */
 BR_API br_modernbert_config br_modernbert_config_default(void);
-/* Reads a configuration from a config.json of model_type "modernbert". The bases are in
- * rope_parameters or, in older files, in global_rope_theta and local_rope_theta. Returns zeros and
- * an error if a value is invalid, or if it requires an unsupported feature: scaled rotary
- * positions, or layer_types that do not repeat. */
+/* Reads a configuration from a config.json of model_type "modernbert". Rotary positions are in
+ * rope_parameters or, in older files, in global_rope_theta, local_rope_theta and rope_scaling.
+ * Returns zeros and an error if a value is invalid, or if it requires an unsupported feature:
+ * layer_types that do not repeat. */
 BR_API br_modernbert_config br_modernbert_config_from(const br_auto_config *config);
 
 /* Optional inputs and outputs of a forward. Each may be NULL, and so may the options. Outputs are
