@@ -600,6 +600,7 @@ full_checks() {
     check "byte-level BPE of random texts" compared "$seed" tests/tokenizers/compare_bpe_families.py build/brasa 3000
     check "normalizers of random texts" compared "$seed" tests/tokenizers/compare_normalizers.py build/brasa 5000
     check "tokenizers of random folders" compared "$seed" tests/tokenizers/compare_auto.py build/brasa 150
+    check "chat templates of random conversations" compared "$seed" tests/chat/compare_chat.py build/libbrasa.so 300 30000
     check "pipelines of random models" compared "$seed" tests/pretrained/compare_pipelines.py build/brasa
     check "72 random folders" compared "$seed" tests/pretrained/compare_folders.py build/brasa build/libbrasa.so 72
     check "300 folders of encoders" compared 3 tests/pretrained/compare_folders.py --kinds encoders build/brasa \

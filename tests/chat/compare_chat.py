@@ -1,16 +1,14 @@
-"""compare_chat.py LIBRARY [CONVERSATIONS] [EXPRESSIONS] [--templates DIR]: renders chat templates with Brasa and with
+"""compare_chat.py LIBRARY [CONVERSATIONS] [EXPRESSIONS] [SEED] [--templates DIR]: renders chat templates with Brasa and with
 transformers, which uses jinja2.
 
 Each template gets random conversations, and random expressions are templates of their own. The templates are those of
 tests/chat/templates and of DIR (*.jinja). The texts must be equal; where jinja2 raises an error, Brasa must fail. Where
-Brasa alone refuses, its message must say that something is not supported. Prints each difference and the counts.
-The seed is SEED in the environment, or 0."""
+Brasa alone refuses, its message must say that something is not supported. Prints each difference and the counts."""
 
 import argparse
 import ctypes
 import datetime
 import json
-import os
 import pathlib
 import random
 import sys
@@ -284,9 +282,10 @@ def main():
     parser.add_argument("library")
     parser.add_argument("conversations", nargs="?", type=int, default=200)
     parser.add_argument("expressions", nargs="?", type=int, default=20000)
+    parser.add_argument("seed", nargs="?", type=int, default=0)
     parser.add_argument("--templates")
     arguments = parser.parse_args()
-    brasa, r = Brasa(arguments.library), random.Random(int(os.environ.get("SEED", "0")))
+    brasa, r = Brasa(arguments.library), random.Random(arguments.seed)
     paths = sorted((HERE / "templates").glob("*.jinja"))
     if arguments.templates:
         paths += sorted(pathlib.Path(arguments.templates).rglob("*.jinja"))
