@@ -14,7 +14,7 @@
  *
  * A template is a program in the language Jinja. Brasa has an interpreter for the part of Jinja
  * that chat templates use, which docs/chat_templates.md describes; the rest is an error. A template
- * can only make text, and its memory and its steps are limited. It runs only when it is asked for.
+ * can only make text, and its memory and its steps are limited. It runs only on request.
  * A template is for one thread at a time. */
 #ifndef BRASA_CHAT_H
 #define BRASA_CHAT_H
