@@ -64,6 +64,7 @@ typedef struct shown {
     const char *prompt; /* printed before the first token */
     int64_t start;      /* token before the first new one, whose text is printed; -1: none */
     bool begun;
+    bool whole; /* the text is printed at the end */
 } shown;
 
 /* Prints a text of the stream; NULL stands for an error. */
@@ -122,6 +123,34 @@ typedef struct job {
     shown shown;
 } job;
 
+/* Prints the text of a row of ids, of which n were given, up to its end. */
+static void print_row(const job *j, const br_generate_options *o, const int64_t *ids, int64_t n,
+                      int64_t length)
+{
+    shown s = j->shown;
+    bool ended = false;
+    s.stream = br_decode_stream_new(j->tokenizer, true, s.start < 0 ? n : 0, ids);
+    if (!s.stream)
+        return;
+    begin(&s);
+    for (int64_t k = n; k < length && ids[k] >= 0 && !ended; k++) {
+        show(&s, ids[k]);
+        for (int64_t i = 0; i < o->n_eos; i++)
+            ended = ended || ids[k] == o->eos_token_ids[i];
+    }
+    end(&s);
+    putchar('\n');
+    br_decode_stream_free(s.stream);
+}
+
+/* Prints all rows. What several beams give is known at the end only. */
+static void print_rows(const job *j, const br_generate_options *o, const br_tensor *ids, int64_t n)
+{
+    const int64_t *row = br_data_i64(ids);
+    for (int64_t i = 0; row && i < br_size(ids, 0) && !br_failed(); i++, row += br_size(ids, 1))
+        print_row(j, o, row, n, br_size(ids, 1));
+}
+
 /* Generates the tokens that follow `first`. */
 static void run(job *j, const br_language_model *lm, br_tensor *first)
 {
@@ -130,8 +159,14 @@ static void run(job *j, const br_language_model *lm, br_tensor *first)
     o.max_new_tokens = MAX_NEW_TOKENS;
     o.on_tokens = append_token;
     o.context = &j->shown;
-    if (j->shown.stream && br_generation_config_apply(j->config, br_size(first, 1), &o))
-        br_generate(lm, first, &o);
+    if (!j->shown.stream || !br_generation_config_apply(j->config, br_size(first, 1), &o))
+        return;
+    j->shown.whole = o.num_beams > 1 || o.num_return_sequences > 1;
+    if (j->shown.whole)
+        o.on_tokens = NULL;
+    br_tensor *ids = br_generate(lm, first, &o);
+    if (ids && j->shown.whole)
+        print_rows(j, &o, ids, br_size(first, 1));
 }
 
 /* The model continues the prompt. */
@@ -239,7 +274,7 @@ static void go_on(const request *r, const br_model_class *class, br_module *mode
         br_manual_seed((uint64_t)r->seed);
         (class->encoder_decoder ? run_encoder_decoder : run_decoder)(&j);
     }
-    if (!br_failed())
+    if (!br_failed() && !j.shown.whole)
         end(&j.shown);
     if (j.shown.begun)
         putchar('\n');

@@ -373,14 +373,24 @@ br_tensor *br_t5_shift_right(const br_t5 *self, br_tensor *labels)
 
 /* ---- For br_generate() ----------------------------------------------------------------------- */
 
+/* Returns a tensor of the encoder for the decoder's rows, of which a text has several with beams.
+ */
+static br_tensor *for_rows(br_tensor *t, const br_tensor *ids)
+{
+    if (br_error_pending() || !t || br_ndim(t) == 0 || br_size(t, 0) == 0)
+        return t;
+    int64_t rows = br_size(ids, 0), texts = br_size(t, 0);
+    return rows > texts && rows % texts == 0 ? br_repeat_interleave_scalar(t, rows / texts, 0) : t;
+}
+
 static br_tensor *next_logits(void *context, br_tensor *ids, br_tensor *attention_mask,
                               br_cache *cache)
 {
     const br_t5_source *source = context;
     br_enter(source->model);
     br_tensor *x =
-        br_t5_decode(source->model, ids, source->memory,
-                     BR_OPTIONS(br_t5, .attention_mask = source->attention_mask,
+        br_t5_decode(source->model, ids, for_rows(source->memory, ids),
+                     BR_OPTIONS(br_t5, .attention_mask = for_rows(source->attention_mask, ids),
                                 .decoder_attention_mask = attention_mask, .cache = cache));
     return br_leave(source->model, br_t5_logits(source->model, br_select(x, 1, -1)));
 }

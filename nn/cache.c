@@ -143,7 +143,8 @@ bool br_cache_append(br_cache *cache, int64_t number, br_tensor **key, br_tensor
     return br_cache_get(cache, number, key, value);
 }
 
-/* ---- Look-up and cropping -------------------------------------------------------------------- */
+/* ---- Look-up, cropping and the order of rows --------------------------------------------------
+ */
 
 bool br_cache_get(const br_cache *cache, int64_t number, br_tensor **key, br_tensor **value)
 {
@@ -170,4 +171,31 @@ bool br_cache_crop(br_cache *cache, int64_t n, int64_t length)
         if (cache->slots[i].length > length)
             cache->slots[i].length = length;
     return true;
+}
+
+/* Changes the order of the rows of a buffer, whose first `length` tokens are in use. */
+static bool reorder(br_tensor **buffer, br_tensor *rows, int64_t length)
+{
+    br_tensor *now = br_index_select(br_narrow(*buffer, 2, 0, length), 0, rows);
+    if (br__failed() || br_size(now, 0) != br_size(*buffer, 0))
+        return !br__failed() &&
+               br_fail(BR_ERROR_SHAPE, op,
+                       "rows %s must have one element for each of the %" PRId64 " rows",
+                       br__shape(rows), br_size(*buffer, 0));
+    br_copy_(br_narrow(*buffer, 2, 0, length), now);
+    return !br__failed();
+}
+
+bool br_cache_reorder(br_cache *cache, br_tensor *rows)
+{
+    if (!br__required(op, "cache", cache) || !br__required(op, "rows", rows))
+        return false;
+    br_scope *scope = br_no_grad_begin();
+    for (int64_t i = 0; i < cache->n_slots && !br__failed(); i++) {
+        slot *s = &cache->slots[i];
+        if (s->length > 0 && reorder(&s->key, rows, s->length))
+            reorder(&s->value, rows, s->length);
+    }
+    br_scope_end(scope);
+    return !br__failed();
 }

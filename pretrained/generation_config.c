@@ -24,6 +24,7 @@ typedef enum effect {
     HARMLESS, /* has no effect on the text */
     ONLY,     /* only one value, and null, are supported */
     SAMPLING, /* the same, but any value is fine without sampling */
+    BEAMS,    /* the same, but any value is fine without beams */
     NEVER,    /* one value is not supported */
 } effect;
 
@@ -31,7 +32,7 @@ typedef enum effect {
 static const struct {
     const char *name;
     effect effect;
-    const char *value; /* as JSON, for ONLY, SAMPLING and NEVER */
+    const char *value; /* as JSON, for the effects that follow ONLY, and for it */
 } keys[] = {
     /* the length */
     { "max_length", READ, NULL },
@@ -71,17 +72,17 @@ static const struct {
     { "decoder_start_token_id", READ, NULL },
     { "bos_token_id", READ, NULL },
     { "pad_token_id", HARMLESS, NULL }, /* one text needs no padding */
-    /* beams, and other searches; the harmless ones apply only to several beams */
-    { "num_beams", ONLY, "1" },
-    { "num_return_sequences", ONLY, "1" },
+    /* beams, and other searches */
+    { "num_beams", READ, NULL },
+    { "num_return_sequences", READ, NULL },
+    { "early_stopping", READ, NULL },
+    { "length_penalty", READ, NULL },
+    { "num_beam_groups", BEAMS, "1" },
+    { "diversity_penalty", BEAMS, "0" },
     { "constraints", ONLY, "null" },
     { "force_words_ids", ONLY, "null" },
     { "penalty_alpha", ONLY, "0" },
     { "dola_layers", ONLY, "null" },
-    { "num_beam_groups", HARMLESS, NULL },
-    { "diversity_penalty", HARMLESS, NULL },
-    { "early_stopping", HARMLESS, NULL },
-    { "length_penalty", HARMLESS, NULL },
     /* a second model, or a part of the model, that proposes tokens; the harmless ones apply only to
      * these */
     { "use_mtp", ONLY, "false" },
@@ -258,12 +259,13 @@ static bool is_value(const br_generation_config *c, const json_t *value, const c
 }
 
 /* Checks the keys that support only some values. */
-static bool check_keys(const br_generation_config *c, bool do_sample)
+static bool check_keys(const br_generation_config *c, const br_generate_options *o)
 {
     for (int i = 0; i < N_KEYS; i++) {
         const char *name = keys[i].name, *json = keys[i].value;
         json_t *value = json ? get(c, name) : NULL;
-        if (!value || (keys[i].effect == SAMPLING && !do_sample))
+        if (!value || (keys[i].effect == SAMPLING && !o->do_sample) ||
+            (keys[i].effect == BEAMS && o->num_beams == 1))
             continue;
         if (keys[i].effect == NEVER && is_value(c, value, json))
             return refuse_value(c, name, "another value: this one is not supported");
@@ -274,11 +276,35 @@ static bool check_keys(const br_generation_config *c, bool do_sample)
     return true;
 }
 
+/* Reads early_stopping, which is true, false, null or "never". */
+static bool read_early_stopping(const br_generation_config *c, br_early_stopping *value)
+{
+    json_t *found = get(c, "early_stopping");
+    const char *text = json_string_value(found);
+    if (text && strcmp(text, "never") == 0)
+        *value = BR_EARLY_STOPPING_NEVER;
+    else if (found && !json_is_boolean(found))
+        return refuse_value(c, "early_stopping", "true, false, null or \"never\"");
+    else if (found)
+        *value = json_is_true(found) ? BR_EARLY_STOPPING_ON : BR_EARLY_STOPPING_OFF;
+    return true;
+}
+
+/* Reads the values of beam search. */
+static bool read_search(const br_generation_config *c, br_generate_options *o)
+{
+    static const double most = 1e6;
+    return read_integer(c, "num_beams", 1, &o->num_beams) &&
+           read_integer(c, "num_return_sequences", 1, &o->num_return_sequences) &&
+           read_number(c, "length_penalty", -most, false, most, &o->length_penalty) &&
+           read_early_stopping(c, &o->early_stopping);
+}
+
 /* Reads the values that choose a token. Without sampling, the values of sampling may be anything.
  */
 static bool read_choice(const br_generation_config *c, br_generate_options *o)
 {
-    if (!read_bool(c, "do_sample", &o->do_sample) ||
+    if (!read_search(c, o) || !read_bool(c, "do_sample", &o->do_sample) ||
         !read_number(c, "repetition_penalty", 0, true, 1e6, &o->repetition_penalty) ||
         !read_integer(c, "no_repeat_ngram_size", 0, &o->no_repeat_ngram_size))
         return false;
@@ -309,7 +335,7 @@ static bool read_values(br_generation_config *c)
            read_integer(c, "decoder_start_token_id", 0, &c->decoder_start_token_id) &&
            read_ids(c, "eos_token_id", true, &c->n_eos, &c->eos_token_ids) &&
            read_ids(c, "suppress_tokens", false, &c->n_suppress, &c->suppress_tokens) &&
-           check_keys(c, o.do_sample);
+           check_keys(c, &o);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -436,7 +462,7 @@ bool br_generation_config_apply(const br_generation_config *config, int64_t n_to
                        n_tokens);
     br_generate_options o = *BR_OPTIONS_OF(apply, br_generate, options);
     /* With do_sample of the caller, the values of sampling were not checked before. */
-    if (br_failed() || !read_choice(config, &o) || !check_keys(config, o.do_sample) ||
+    if (br_failed() || !read_choice(config, &o) || !check_keys(config, &o) ||
         !apply_limits(config, n_tokens, &o))
         return false;
     if (get(config, "eos_token_id")) {

@@ -6,7 +6,7 @@
 
 The columns are the model, the file that has the keys, the keys, options of the command, what happens, and the expected
 text: `changed` (the key changes the text), `same` (it does not) or `refused` (then the text is a part of the message).
-Texts are those of transformers. Requires torch and transformers from PyPI; written with 5.24.0.
+Several texts have \\n between them. Texts are those of transformers. Requires torch and transformers from PyPI; written with 5.24.0.
 """
 import json
 import logging
@@ -71,8 +71,8 @@ REFUSED = {
     "token_healing": (True, GREEDY),
     "guidance_scale": (1.5, GREEDY),
     "watermarking_config": ({"bias": 3.0}, GREEDY),
-    "num_beams": (4, GREEDY),
-    "num_return_sequences": (2, SAMPLED),
+    "num_beam_groups": (2, {"num_beams": 4}),
+    "diversity_penalty": (0.5, {"num_beams": 4}),
     "constraints": ([1], GREEDY),
     "force_words_ids": ([[1]], GREEDY),
     "penalty_alpha": (0.6, GREEDY),
@@ -115,7 +115,7 @@ SAME = {
     "temperature": (0.5, GREEDY), "top_k": (2, GREEDY), "top_p": (0.4, GREEDY), "min_p": (0.6, GREEDY),
     "top_h": (0.4, GREEDY), "typical_p": (0.5, GREEDY), "epsilon_cutoff": (0.01, GREEDY), "eta_cutoff": (0.01, GREEDY),
     # Null is the default, and so are these values.
-    "num_beams": (1, GREEDY), "guidance_scale": (1, GREEDY), "token_healing": (False, GREEDY), "max_time": (None, GREEDY),
+    "num_beams": (1, GREEDY), "num_return_sequences": (1, GREEDY), "guidance_scale": (1, GREEDY), "token_healing": (False, GREEDY), "max_time": (None, GREEDY),
     "cache_implementation": ("dynamic", GREEDY),
 }
 # transformers computes the same, but cannot read these values from a file, or returns more than the tokens.
@@ -139,6 +139,14 @@ MORE = [
     ("gpt2", "config.json", {"max_length": 9, "repetition_penalty": 4.0, "no_repeat_ngram_size": 2}, "", {}),
     ("gpt2", "config.json", {"max_length": 9, "do_sample": True, "temperature": 2.0}, "", {}),
     ("gpt2", "config.json", {"max_length": 9, "task_specific_params": {"text-generation": {"max_length": 5}}}, "", {}),
+    *((name, "generation_config.json", {**BASE[name], "num_beams": beams, "num_return_sequences": 2, **more}, "", {})
+      for name in BASE for beams in (2, 3, 5)
+      for more in ({}, {"eos_token_id": [0, 9, 20, 30]}, {"eos_token_id": [0, 9, 20], "early_stopping": True},
+                   {"eos_token_id": [0, 9, 20], "early_stopping": "never", "length_penalty": 0.5},
+                   {"eos_token_id": None, "no_repeat_ngram_size": 2}, {"repetition_penalty": 1.5, "length_penalty": -1.0},
+                   {"eos_token_id": [9, 30], "min_new_tokens": 3, "length_penalty": 3.0, "pad_token_id": 5})),
+    ("gpt2", "generation_config.json", {"max_new_tokens": 5, "num_return_sequences": 3, "do_sample": True,
+                                        "temperature": 2.0}, "", {}),
     ("t5", "config.json", {"max_length": 5}, "", {}),
     ("t5", "config.json", {"max_length": 5, "decoder_start_token_id": 6}, "", {}),
 ]
@@ -162,7 +170,15 @@ class Runner:
             ids = [i for word in prompt.split() for i in [3, *(pieces.index(c) for c in word)]] + [1]
         torch.manual_seed(0)
         inputs = torch.tensor([ids])
-        out = model.generate(inputs, attention_mask=torch.ones_like(inputs))[0].tolist()
+        rows = model.generate(inputs, attention_mask=torch.ones_like(inputs)).tolist()
+        ends = model.generation_config.eos_token_id
+        return "\\n".join(self.shown(name, row, [ends] if isinstance(ends, int) else ends or []) for row in rows)
+
+    def shown(self, name, out, ends):
+        """Returns the text of a row of ids up to its end."""
+        _, _, prompt, ids, pieces = MODELS[name]
+        first = len(ids) if name == "gpt2" else 1
+        out = out[:first] + out[first:next((i + 1 for i in range(first, len(out)) if out[i] in ends), len(out))]
         if name == "gpt2":
             return prompt + "".join(pieces[i] for i in out[len(ids):])
         text = "".join(pieces[i] for i in out)

@@ -148,9 +148,15 @@ Test(generation_config, bad_values)
         { "{\"eos_token_id\": [1, null]}", "eos_token_id is [1,null], must be" },
         { "{\"suppress_tokens\": 3}", "suppress_tokens is 3, must be null or a list of integers" },
         { "{\"decoder_start_token_id\": []}", "decoder_start_token_id is [], must be" },
-        { "{\"num_beams\": 2}",
-          "num_beams is 2, must be 1 or null: other values are not supported; give another value "
-          "for num_beams (brasa generate: --set num_beams=VALUE)" },
+        { "{\"guidance_scale\": 2}",
+          "guidance_scale is 2, must be 1 or null: other values are not supported; give another "
+          "value for guidance_scale (brasa generate: --set guidance_scale=VALUE)" },
+        { "{\"num_beams\": 0}", "num_beams is 0, must be null or an integer in 1" },
+        { "{\"num_return_sequences\": 1.5}", "num_return_sequences is 1.5, must be null or an" },
+        { "{\"length_penalty\": true}", "length_penalty is true, must be null or a number" },
+        { "{\"early_stopping\": \"always\"}",
+          "early_stopping is \"always\", must be true, false, null or \"never\"" },
+        { "{\"num_beams\": 2, \"num_beam_groups\": 2}", "num_beam_groups is 2, must be 1 or null" },
         { "{\"cache_implementation\": \"quantized\"}",
           "cache_implementation is \"quantized\", must be another value: this one is not "
           "supported; give another value for cache_implementation" },
@@ -177,7 +183,8 @@ Test(generation_config, bad_given_values)
     static const struct {
         const char *given, *message;
     } bad[] = {
-        { "{\"num_beams\": 3}", "generation_config: the given num_beams is 3, must be 1 or null" },
+        { "{\"guidance_scale\": 3}",
+          "generation_config: the given guidance_scale is 3, must be 1 or null" },
         { "{\"max_new_tokens\": 0}", "the given max_new_tokens is 0, must be null or an integer" },
         { "{\"top_q\": 0}", "the given top_q is not a key of generation_config.json" },
         { "[1]", "`given` is [1], must be a JSON object" },
@@ -185,8 +192,8 @@ Test(generation_config, bad_given_values)
         { "", "`given`, line 1, column 0: " },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        check_fails(load("{\"num_beams\": 1}", bad[i].given), bad[i].message);
-        cr_assert_null(load("{\"num_beams\": 2}", bad[i].given));
+        check_fails(load("{\"guidance_scale\": 1}", bad[i].given), bad[i].message);
+        cr_assert_null(load("{\"guidance_scale\": 2}", bad[i].given));
         cr_assert_eq(br_error_code(), BR_ERROR_ARGUMENT, "%s", br_error_message());
         br_clear_error();
     }

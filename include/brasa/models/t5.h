@@ -120,7 +120,8 @@ BR_API br_tensor *br_t5_shift_right(const br_t5 *self, br_tensor *labels);
 /* The source from which the decoder generates. */
 typedef struct br_t5_source {
     br_t5 *model;
-    br_tensor *memory;         /* the result of br_t5_encode() */
+    br_tensor *memory;         /* the result of br_t5_encode(), a row for each text; with beams the
+                                  decoder has several rows for each */
     br_tensor *attention_mask; /* NULL: no padding */
 } br_t5_source;
 /* Returns a language model for br_generate(). `source` must outlive it. */

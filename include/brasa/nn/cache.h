@@ -28,6 +28,9 @@ BR_API bool br_cache_append(br_cache *cache, int64_t number, br_tensor **key, br
 BR_API bool br_cache_get(const br_cache *cache, int64_t number, br_tensor **key, br_tensor **value);
 /* Removes all but the first `length` tokens under the numbers 0 .. n-1. */
 BR_API bool br_cache_crop(br_cache *cache, int64_t n, int64_t length);
+/* Replaces row i of all cached tensors by the row rows[i], i64 [B]: beam search continues other
+ * rows than before. */
+BR_API bool br_cache_reorder(br_cache *cache, br_tensor *rows);
 
 #ifdef __cplusplus
 }

@@ -29,6 +29,14 @@ typedef struct br_language_model {
     int64_t max_length; /* maximum number of tokens; 0: no limit */
 } br_language_model;
 
+/* When beam search ends for a text, as transformers' early_stopping. */
+typedef enum br_early_stopping {
+    BR_EARLY_STOPPING_OFF, /* when no beam of the same length would become one of the best */
+    BR_EARLY_STOPPING_ON,  /* when num_beams sequences have ended */
+    /* When no beam can become one of the best, also if it grows to the maximum length. */
+    BR_EARLY_STOPPING_NEVER,
+} br_early_stopping;
+
 typedef struct br_generate_options {
     size_t struct_size;
     int64_t max_new_tokens;
@@ -51,22 +59,32 @@ typedef struct br_generate_options {
     const int64_t *eos_token_ids;
     int64_t pad_token_id;      /* fills a row that has ended; BR_NONE: eos_token_ids[0] */
     br_tensor *attention_mask; /* [B, S], 0 where input_ids are padding; pad on the left */
+    /* Beam search (without do_sample) follows this many rows for each text, and ends with those
+     * whose sum of log probabilities, divided by (number of new tokens)^length_penalty, is the
+     * largest. 1: the likeliest token is taken. */
+    int64_t num_beams;
+    double length_penalty;
+    br_early_stopping early_stopping;
+    int64_t
+        num_return_sequences; /* for each row: at most num_beams, or any number with do_sample */
     /* Called with each new column of tokens, i64 [B, 1]; generation ends when it returns false. */
     bool (*on_tokens)(void *context, br_tensor *tokens);
     void *context;
 } br_generate_options;
-#define br_generate_default_fields                                                      \
-    .struct_size = sizeof(br_generate_options), .max_new_tokens = 20, .temperature = 1, \
-    .top_k = 50, .top_p = 1, .repetition_penalty = 1, .pad_token_id = BR_NONE
+#define br_generate_default_fields                                                             \
+    .struct_size = sizeof(br_generate_options), .max_new_tokens = 20, .temperature = 1,        \
+    .top_k = 50, .top_p = 1, .repetition_penalty = 1, .pad_token_id = BR_NONE, .num_beams = 1, \
+    .length_penalty = 1, .num_return_sequences = 1
 BR_API br_generate_options br_generate_defaults(void);
 
-/* Generates tokens. Returns input_ids, i64 [B, S], followed by the new tokens, i64 [B, S + new].
- * Stops after max_new_tokens, at the model's limit, or when all rows have ended. `options` may be
- * NULL. It is an error if a row that has not ended has a NaN logit, if no token is left for it, or
- * if, with do_sample, a logit divided by the temperature is infinite. Sampling uses the thread's
- * generator and the algorithm of torch.multinomial(): after br_manual_seed(s), the tokens equal
- * those of transformers' generate() after torch.manual_seed(s), unless two tokens are so close that
- * rounding decides. */
+/* Generates tokens. Returns input_ids, i64 [B, S], followed by the new tokens, i64 [B *
+ * num_return_sequences, S + new]; of a text's sequences, the best is the first. The model gets
+ * num_beams, or num_return_sequences, rows for each row of the input. Stops after max_new_tokens,
+ * at the model's limit, or when all rows have ended. `options` may be NULL. It is an error if a row
+ * that has not ended has a NaN logit, if no token is left for it, or if, with do_sample, a logit
+ * divided by the temperature is infinite. Sampling uses the thread's generator and the algorithm of
+ * torch.multinomial(): after br_manual_seed(s), the tokens equal those of transformers' generate()
+ * after torch.manual_seed(s), unless two tokens are so close that rounding decides. */
 BR_API br_tensor *br_generate(const br_language_model *lm, br_tensor *input_ids,
                               const br_generate_options *options);
 

@@ -1,0 +1,47 @@
+/* pretrained/generate_internal.h - shared by the ways to generate tokens: generate.c takes or
+ * samples one token for each row, beam_search.c follows several rows for each text;
+ * generate_shared.c runs the model and says which tokens the options exclude. */
+#ifndef BR_GENERATE_INTERNAL_H
+#define BR_GENERATE_INTERNAL_H
+
+#include <brasa/pretrained/generate.h>
+
+/* The state of a generation. */
+typedef struct br_generation {
+    const br_language_model *lm;
+    br_generate_options o;           /* with pad_token_id set */
+    br_cache *cache;                 /* NULL if the model has none */
+    int64_t batch, length, capacity; /* rows; tokens of a row so far, and their maximum */
+    int64_t first;                   /* number of tokens that were given */
+    br_tensor *ids;                  /* i64 [batch, capacity] */
+    br_tensor *mask;                 /* i64 [batch, capacity], or NULL */
+    br_tensor *eos;                  /* i64 [1, n_eos], or NULL */
+    br_tensor *suppressed;           /* i64 [1, n_suppress], or NULL */
+    br_tensor *running;              /* bool [batch, 1]: rows that have not ended */
+    br_tensor *seen; /* bool [batch, V]: tokens in the row; NULL without a penalty */
+} br_generation;
+
+/* Returns i64 [1, n] on t's device. */
+br_tensor *br__ids_beside(const br_tensor *t, int64_t n, const int64_t *ids);
+/* Runs the model for the tokens that it has not seen, and returns the logits [batch, V] of the next
+ * ones, in at least f32 as in transformers. Returns NULL with an error on failure. */
+br_tensor *br__generation_logits(br_generation *g);
+
+/* Returns the tokens that the model has not seen, i64 [batch, n]. */
+br_tensor *br__fresh_tokens(const br_generation *g);
+/* Returns bool [batch, V], true at the last tokens of the rows, [batch, n]. */
+br_tensor *br__tokens_seen(const br_generation *g, br_tensor *fresh, int64_t vocab);
+/* Return scores [batch, V], logits or logarithms of probabilities, after the repetition penalty for
+ * the tokens seen, and with -infinity for the tokens that the options exclude. */
+br_tensor *br__penalize(const br_generation *g, br_tensor *seen, br_tensor *scores);
+br_tensor *br__exclude(const br_generation *g, br_tensor *scores);
+/* Checks that a token can be chosen in each row that has not ended. */
+bool br__can_choose(const br_generation *g, br_tensor *scores);
+
+/* ---- beam_search.c --------------------------------------------------------------------------- */
+
+/* Generates with beams: g->batch is num_beams rows for each text. Returns i64
+ * [texts * num_return_sequences, length]. */
+br_tensor *br__beam_search(br_generation *g);
+
+#endif
