@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { SHOWN = 4 }; /* elements of an array that the plain output shows */
 
@@ -236,22 +235,6 @@ static void print_json(const facts *f)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-
-bool info_is_gguf(const char *path)
-{
-    struct stat st;
-    size_t n = strlen(path), suffix = strlen(".gguf");
-    if (n > suffix && strcmp(path + n - suffix, ".gguf") == 0)
-        return true;
-    /* Opening a pipe would wait for its writer. */
-    FILE *file = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
-    char magic[4] = "";
-    bool is = file && fread(magic, 1, sizeof magic, file) == sizeof magic &&
-              memcmp(magic, "GGUF", sizeof magic) == 0;
-    if (file)
-        fclose(file);
-    return is;
-}
 
 void info_gguf(const char *path, bool json)
 {

@@ -27,6 +27,12 @@ static br_tensor *cap(br_tensor *scores, double softcap)
     return softcap == 0 ? scores : br_mul_scalar(br_tanh(br_div_scalar(scores, softcap)), softcap);
 }
 
+/* Returns a score that hides a key. Both types of 2 bytes represent 65504. */
+static double lowest(const br_tensor *scores)
+{
+    return br_error_pending() || br_dtype_size(br_dtype_of(scores)) > 2 ? -FLT_MAX : -65504;
+}
+
 /* Computes the context and stores the probabilities in *weights. */
 static br_tensor *attend_storing_weights(br_tensor *q, br_tensor *k, br_tensor *v,
                                          const zoo_attention *a, br_tensor **weights)
@@ -45,7 +51,7 @@ static br_tensor *attend_storing_weights(br_tensor *q, br_tensor *k, br_tensor *
     if (a->bias)
         scores = br_add(scores, a->bias);
     if (visible)
-        scores = br_masked_fill(scores, hidden, -FLT_MAX);
+        scores = br_masked_fill(scores, hidden, lowest(scores));
     br_tensor *p = br_softmax(scores, -1);
     if (visible) /* changes only rows in which all keys are hidden */
         p = br_masked_fill(p, hidden, 0);
