@@ -71,7 +71,7 @@ char *br__chars_to_utf8(const br_char *chars, int64_t n, size_t *length);
 
 /* ---- Tokenizers ------------------------------------------------------------------------------ */
 
-enum { BR_MAX_TOKEN_ID = 1 << 24, BR_MAX_ADDED = 4096 };
+enum { BR_MAX_TOKEN_ID = 1 << 24, BR_MAX_ADDED = 1 << 14 };
 
 /* A token that is matched in the raw text or, if it is late, in the normalized text. */
 typedef struct br_added_token {
