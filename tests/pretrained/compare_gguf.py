@@ -2,7 +2,8 @@
 """Compares models from GGUF files with transformers, which reads the same files.
 
     tests/pretrained/compare_gguf.py BRASA LIBRARY [FILES [SEED]]       random small models of each architecture
-    tests/pretrained/compare_gguf.py BRASA LIBRARY --model FILE.gguf    a real one: ids, logits and 64 greedy tokens of 20 prompts
+    tests/pretrained/compare_gguf.py BRASA LIBRARY --model FILE.gguf [SEED] a real one: ids of 3000 random texts; logits and 64
+                                                                        greedy tokens of 20 prompts
 
 transformers ignores some of what a file says (docs/gguf.md lists it). There, its model gets a configuration that says the
 same. The exit status is 1 if anything differs. Needs transformers and what it requires for GGUF files: gguf, accelerate.
@@ -74,12 +75,39 @@ def difference(mine, reference):
 # ---- A real model ---------------------------------------------------------------------------------------------------------
 
 
-def compare_real(program, library, path):
+def random_text(rng, tokens):
+    """Characters of several scripts, spaces, tokens."""
+    parts = [lambda: chr(rng.randrange(32, 127)), lambda: chr(rng.randrange(0xa0, 0x500)), lambda: chr(rng.randrange(0x4e00, 0x9fff)),
+             lambda: chr(rng.randrange(0x1f300, 0x1f9ff)), lambda: " " * rng.randrange(1, 40),
+             lambda: rng.choice(["\n", "\t", "\r", "\u3000", "\u00a0", "\u2581"]) * rng.randrange(1, 5),
+             lambda: rng.choice(tokens).replace("\u2581", " ")]
+    return "".join(rng.choice(parts)() for _ in range(rng.randrange(1, 25)))
+
+
+def compare_ids(program, path, tokenizer, seed):
+    rng, tokens = random.Random(seed), list(tokenizer.get_vocab())
+    texts = [random_text(rng, tokens) for _ in range(3000)]
+    with tempfile.NamedTemporaryFile() as file:
+        file.write("\0".join(texts).encode() + b"\0")
+        file.flush()
+        run = subprocess.run([program, "tokenize", "--model", path, "--ids", "--null", "--file", file.name], capture_output=True,
+                             text=True, check=True)
+    lines, bad = run.stdout.split("\n"), 0
+    for text, line in zip(texts, lines, strict=False):
+        due = tokenizer(text)["input_ids"]
+        if [int(word) for word in line.split()] != due:
+            bad += 1
+            print(f"{text!r}: ids {line}, must be {due}")
+    print(f"{len(texts)} texts, ids of {bad} differ", flush=True)
+    return bad + (len(lines) - 1 != len(texts))
+
+
+def compare_real(program, library, path, seed):
     path = pathlib.Path(path)
     tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
     reference = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
     brasa = Brasa(library)
-    model, worst, bad = brasa.load(path), 0.0, 0
+    model, worst, bad = brasa.load(path), 0.0, compare_ids(program, path, tokenizer, seed)
     for prompt in PROMPTS:
         ids = tokenizer(prompt)["input_ids"]
         mine = subprocess.run([program, "tokenize", "--model", path, "--ids", "--", prompt], capture_output=True, text=True, check=True)
@@ -98,7 +126,7 @@ def compare_real(program, library, path):
             print(f"{prompt!r} continues with {written[len(prompt):-1]!r}, must continue with {text!r}")
             bad += 1
     brasa.free(model)
-    print(f"{len(PROMPTS)} prompts: logits differ by at most {worst:.1e} of the largest, {bad} texts differ")
+    print(f"{len(PROMPTS)} prompts: logits differ by at most {worst:.1e} of the largest, {bad} texts or ids differ")
     return bad > 0 or worst > TOLERANCE
 
 
@@ -253,7 +281,7 @@ def main():
     program, library = sys.argv[1:3]
     torch.set_grad_enabled(False)
     if sys.argv[3:4] == ["--model"]:
-        sys.exit(compare_real(program, library, sys.argv[4]))
+        sys.exit(compare_real(program, library, sys.argv[4], int((sys.argv + ["0"])[5])))
     numbers = [int(word) for word in sys.argv[3:]] + [60, 0][len(sys.argv[3:]):]
     sys.exit(compare_random(library, *numbers))
 
