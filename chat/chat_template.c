@@ -148,12 +148,37 @@ static br_chat_template *from_config(const char *dir, const char *name,
     return self;
 }
 
+/* Reads the template of a GGUF file, whose metadata has one under a key for each name. */
+static br_chat_template *from_gguf(const char *path, const char *name,
+                                   const br_tokenizer *tokenizer)
+{
+    bool is_default = !name || strcmp(name, "default") == 0;
+    br_chat_template *self = NULL;
+    br_gguf *file = br_gguf_open(path, NULL);
+    char *key = br_format("tokenizer.chat_template%s%s", is_default ? "" : ".",
+                          is_default ? "" : name);
+    size_t n;
+    const char *text = file && key && br_gguf_metadata_type(file, key) == BR_GGUF_STRING
+                           ? br_gguf_string(file, key, &n)
+                           : NULL;
+    if (text)
+        self = parse(path, text, n, tokenizer);
+    else if (file && key && !br__failed())
+        br_fail(BR_ERROR_ARGUMENT, op, "%s: there is no chat template: the metadata lacks %s",
+                br_printable(path), br_printable(key));
+    br_free(key);
+    br_gguf_close(file);
+    return self;
+}
+
 br_chat_template *br_chat_template_load(const char *dir, const char *name,
                                         const br_tokenizer *tokenizer)
 {
     bool exists;
     if (!br__required(op, "dir", dir))
         return NULL;
+    if (br_gguf_is_file(dir))
+        return from_gguf(dir, name, tokenizer);
     bool is_default = !name || strcmp(name, "default") == 0;
     if (!is_default && strchr(name, '/'))
         return br_fail(BR_ERROR_ARGUMENT, op, "name is '%s', which contains '/'",

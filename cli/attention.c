@@ -19,7 +19,7 @@ static const char help[] =
     "\n"
     "  -m, --model DIR        model folder as downloaded from the Hugging Face Hub: config.json,\n"
     "                         model.safetensors, and tokenizer.json, vocab.json with merges.txt,\n"
-    "                         spiece.model, or vocab.txt\n"
+    "                         spiece.model, or vocab.txt; or a GGUF file\n"
     "  -c, --checkpoint FILE  checkpoint written by `brasa train`, such as\n"
     "                         out/copy-task/checkpoint.safetensors\n"
     "  -o, --out FILE         file to write (default: attention.html)\n"

@@ -17,7 +17,7 @@ static const char help[] =
     "\n"
     "  -m, --model DIR             folder of a language model as downloaded from the Hugging Face\n"
     "                              Hub: config.json, model.safetensors, and tokenizer.json, or\n"
-    "                              vocab.json and merges.txt, or spiece.model\n"
+    "                              vocab.json and merges.txt, or spiece.model; or a GGUF file\n"
     "  -n, --max-new-tokens N      maximum number of tokens to generate (default: 50)\n"
     "  -T, --temperature X         * divide the logits by X; X > 1 gives more variety (default: "
     "1)\n"

@@ -303,7 +303,7 @@ int cli_info(int argc, char **argv)
         info_machine(json);
     else if (is_config(argv[optind]))
         info_config(argv[optind], json);
-    else if (info_is_gguf(argv[optind]))
+    else if (br_gguf_is_file(argv[optind]))
         info_gguf(argv[optind], json);
     else if (is_absent_folder(argv[optind]))
         return pretrained_check_folder("FOLDER", argv[optind]);

@@ -13,8 +13,6 @@ void info_config(const char *path, bool json);
 /* Prints the weights and the tokenizer of a model folder, or adds them to the object if it is not
  * NULL. Leaves an error pending on failure. */
 void info_folder(const char *dir, json_t *object);
-/* Returns whether the path ends in .gguf, or is a regular file that begins with "GGUF". */
-bool info_is_gguf(const char *path);
 /* Prints a GGUF file: its architecture, metadata and tensors. Leaves an error pending on failure.
  */
 void info_gguf(const char *path, bool json);

@@ -1,12 +1,12 @@
 /* cli/info_gguf.c - `brasa info` for a GGUF file: its architecture, metadata and tensors. */
 #include "cli/info.h"
 
+#include <brasa/pretrained.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { SHOWN = 4 }; /* elements of an array that the plain output shows */
 
@@ -15,7 +15,21 @@ typedef struct facts {
     const char *path;
     int64_t count;
     int64_t elements, bytes; /* of all tensors */
+    char class[64];          /* that the file can be loaded as; "": none */
+    char reason[1024];       /* why it cannot be loaded */
 } facts;
+
+/* Finds the class by reading the metadata as a configuration. */
+static void find_class(facts *f)
+{
+    br_auto_config *config = br_auto_config_load(f->path);
+    const char *name = config ? br_auto_config_list_string(config, "architectures", 0) : NULL;
+    snprintf(f->class, sizeof f->class, "%s", name ? name : "");
+    if (!name)
+        snprintf(f->reason, sizeof f->reason, "%s", br_error_message());
+    br_clear_error();
+    br_auto_config_free(config);
+}
 
 static bool collect(facts *f, const char *path)
 {
@@ -27,6 +41,7 @@ static bool collect(facts *f, const char *path)
         f->elements += info_gguf_elements(f->file, i);
         f->bytes += (int64_t)br_gguf_bytes(f->file, i);
     }
+    find_class(f);
     return true;
 }
 
@@ -186,6 +201,10 @@ static void print_facts(const facts *f)
     print_tensors(f);
     printf("%" PRId64 " tensor%s, %" PRId64 " elements, %s\n", f->count, f->count == 1 ? "" : "s",
            f->elements, info_size((double)f->bytes, size, sizeof size));
+    if (*f->class)
+        printf("--model loads it as %s\n", f->class);
+    else
+        printf("--model cannot load it: %s\n", f->reason);
 }
 
 /* ---- JSON output ----------------------------------------------------------------------------- */
@@ -215,11 +234,12 @@ static json_t *facts_object(const facts *f)
         ok = json_array_append_new(tensors, tensor_object(f->file, i)) == 0;
     const char *architecture = architecture_of(f->file);
     json_t *object = json_pack(
-        "{s:o, s:I, s:i, s:o*, s:o, s:o, s:I, s:I}", "path", info_text_object(f->path), "bytes",
-        (json_int_t)info_file_size(f->path), "gguf_version", br_gguf_version(f->file),
+        "{s:o, s:I, s:i, s:o*, s:o, s:o, s:I, s:I, s:s?, s:o*}", "path", info_text_object(f->path),
+        "bytes", (json_int_t)info_file_size(f->path), "gguf_version", br_gguf_version(f->file),
         "architecture", architecture ? info_text_object(architecture) : NULL, "metadata", metadata,
         "tensors", tensors, "elements", (json_int_t)f->elements, "tensor_bytes",
-        (json_int_t)f->bytes);
+        (json_int_t)f->bytes, "class", *f->class ? f->class : NULL, "reason",
+        *f->class ? NULL : info_text_object(f->reason));
     if (ok)
         return object;
     json_decref(object);
@@ -236,22 +256,6 @@ static void print_json(const facts *f)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-
-bool info_is_gguf(const char *path)
-{
-    struct stat st;
-    size_t n = strlen(path), suffix = strlen(".gguf");
-    if (n > suffix && strcmp(path + n - suffix, ".gguf") == 0)
-        return true;
-    /* Opening a pipe would wait for its writer. */
-    FILE *file = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
-    char magic[4] = "";
-    bool is = file && fread(magic, 1, sizeof magic, file) == sizeof magic &&
-              memcmp(magic, "GGUF", sizeof magic) == 0;
-    if (file)
-        fclose(file);
-    return is;
-}
 
 void info_gguf(const char *path, bool json)
 {

@@ -24,12 +24,12 @@ int pretrained_check_folder(const char *what, const char *dir)
 {
     struct stat st;
     bool there = stat(dir, &st) == 0;
-    if (there && S_ISDIR(st.st_mode))
+    if (there && (S_ISDIR(st.st_mode) || br_gguf_is_file(dir)))
         return CLI_CONTINUE;
     const char *name = hub_name(dir);
     fprintf(stderr,
             "brasa %s: %s is '%s', but %s; it must be a model folder, with config.json, "
-            "model.safetensors and the tokenizer's files\n",
+            "model.safetensors and the tokenizer's files, or a GGUF file\n",
             cli_command, what, br_printable(dir),
             there ? "this is a file" : "there is no such folder");
     fprintf(stderr,
@@ -116,7 +116,7 @@ static bool warn_of_tokens(const char *dir, const br_tokenizer *tokenizer)
     if (!br_failed() && tokens > rows)
         fprintf(stderr,
                 "brasa: warning: %s: the tokenizer has %" PRId64
-                " tokens, but config.json's vocab_size is only %" PRId64
+                " tokens, but the model's vocab_size is only %" PRId64
                 "; a text with one of the other tokens is an error\n",
                 br_printable(dir), tokens, rows);
     return !br_failed();
@@ -132,7 +132,7 @@ bool pretrained_check_ids(const char *command, const br_tokenizer *tokenizer, co
             continue;
         br_raise(BR_ERROR_FORMAT,
                  "%s: the text has the token '%s' with id %" PRId64
-                 ", but config.json's vocab_size is only %" PRId64,
+                 ", but the model's vocab_size is only %" PRId64,
                  command, br_printable(br_tokenizer_token(tokenizer, id[i])), id[i], rows);
         break;
     }
@@ -143,9 +143,10 @@ static void warn(const char *dir, const br_auto_model_report *report)
 {
     if (report->unknown > 0)
         fprintf(stderr,
-                "brasa: warning: %s/config.json: results may differ from those of transformers, "
+                "brasa: warning: %s%s: results may differ from those of transformers, "
                 "because these keys are unknown: %s\n",
-                dir, br_printable(report->unknown_names));
+                dir, br_gguf_is_file(dir) ? "" : "/config.json",
+                br_printable(report->unknown_names));
     if (report->untied > 0)
         fprintf(stderr,
                 "brasa: warning: %s: config.json ties weights that have different values in the "

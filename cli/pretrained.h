@@ -4,8 +4,9 @@
 
 #include <brasa/brasa.h>
 
-/* Returns CLI_CONTINUE if `dir`, the value of `what` (such as "--model"), is a folder. Otherwise
- * prints what is wrong and how to get a model folder, and returns the exit status. */
+/* Returns CLI_CONTINUE if `dir`, the value of `what` (such as "--model"), is a folder or a GGUF
+ * file. Otherwise prints what is wrong and how to get a model folder, and returns the exit status.
+ */
 int pretrained_check_folder(const char *what, const char *dir);
 /* Returns CLI_CONTINUE if --model is a folder, and if there is either a --file or arguments that
  * are texts. Otherwise prints what is wrong, and returns the exit status. */

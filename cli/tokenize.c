@@ -20,7 +20,7 @@ static const char help[] =
     "      --merges FILE     the merges.txt of a byte-level BPE; --vocab names its vocab.json\n"
     "  -t, --tokenizer FILE  a tokenizer.json of a BERT, GPT-2 or T5, or a SentencePiece file\n"
     "                        whose name ends in .model\n"
-    "      --model DIR       a model folder, whose tokenizer is used\n"
+    "      --model DIR       a model folder or a GGUF file, whose tokenizer is used\n"
     "      --cased           do not lower-case the text (WordPiece only)\n"
     "  -f, --file FILE       read the texts from FILE, one per line; a line may end with CR LF,\n"
     "                        and FILE may begin with a byte-order mark\n"

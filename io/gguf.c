@@ -6,7 +6,9 @@
 
 #include <brasa/ops.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 BR_DEFINE_DEFAULTS(br_gguf)
@@ -59,6 +61,25 @@ void br_gguf_close(br_gguf *file)
 int br_gguf_version(const br_gguf *file)
 {
     return BR_LIVE(op, file) ? (int)file->version : -1;
+}
+
+bool br_gguf_is_file(const char *path)
+{
+    struct stat st;
+    if (!br__required(op, "path", path))
+        return false;
+    bool exists = stat(path, &st) == 0;
+    size_t n = strlen(path), suffix = strlen(".gguf");
+    if (n > suffix && strcmp(path + n - suffix, ".gguf") == 0)
+        return !(exists && S_ISDIR(st.st_mode));
+    /* Opening a pipe would wait for its writer. */
+    FILE *file = exists && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
+    char magic[4] = "";
+    bool is = file && fread(magic, 1, sizeof magic, file) == sizeof magic &&
+              memcmp(magic, "GGUF", sizeof magic) == 0;
+    if (file)
+        fclose(file);
+    return is;
 }
 
 /* ---- The list of tensors --------------------------------------------------------------------- */

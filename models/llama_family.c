@@ -1,4 +1,5 @@
 /* models/llama_family.c - the family of Llama 2 and 3, and of SmolLM2. */
+#include "models/llama_gguf.h"
 #include "models/llama_internal.h"
 
 static const br_config_default defaults[] = {
@@ -19,4 +20,20 @@ static const br_model_class classes[] = {
     { .name = NULL },
 };
 
-const br_model_family zoo_llama_family = ZOO_LLAMA_FAMILY("llama", defaults, classes);
+static const br_gguf_key gguf_keys[] = {
+    ZOO_GGUF_KEYS,
+    ZOO_GGUF_INTEGER("attention.head_count_kv", "num_key_value_heads"),
+    ZOO_GGUF_INTEGER("attention.key_length", "head_dim"),
+    { .name = NULL },
+};
+
+static const br_gguf_format gguf = {
+    .architecture = "llama",
+    .keys = gguf_keys,
+    .flags = zoo_llama_flags,
+    .names = { .prefix = "model.", .renames = zoo_llama_renames, .ignored = zoo_gguf_ignored },
+    .changes = zoo_llama_changes,
+    .more = zoo_gguf_more,
+};
+
+const br_model_family zoo_llama_family = ZOO_LLAMA_FAMILY("llama", defaults, classes, &gguf);

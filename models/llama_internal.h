@@ -72,8 +72,8 @@ extern const br_config_limit zoo_llama_limits[];
         "rope_parameters", "null"                                                       \
     }
 
-/* The family of a model type. */
-#define ZOO_LLAMA_FAMILY(type, defaults_of, classes_of)                                      \
+/* The family of a model type; gguf_of is its format of GGUF files, or NULL. */
+#define ZOO_LLAMA_FAMILY(type, defaults_of, classes_of, gguf_of)                             \
     {                                                                                        \
         .model_type = type,                                                                  \
         .config = { .defaults = defaults_of,                                                 \
@@ -81,7 +81,7 @@ extern const br_config_limit zoo_llama_limits[];
                     .harmless = zoo_llama_harmless },                                        \
         .classes = classes_of, .keys = { .prefix = "model.", .ignored = zoo_llama_ignored }, \
         .heads = zoo_llama_heads, .init = zoo_llama_init_weight, .layers = zoo_llama_layers, \
-        .rows = zoo_llama_rows, .differing_key = zoo_llama_differing_key,                    \
+        .rows = zoo_llama_rows, .differing_key = zoo_llama_differing_key, .gguf = gguf_of,   \
     }
 
 /* ---- Models ---------------------------------------------------------------------------------- */

@@ -18,4 +18,4 @@ static const br_model_class classes[] = {
     { .name = NULL },
 };
 
-const br_model_family zoo_mistral_family = ZOO_LLAMA_FAMILY("mistral", defaults, classes);
+const br_model_family zoo_mistral_family = ZOO_LLAMA_FAMILY("mistral", defaults, classes, NULL);

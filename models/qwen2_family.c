@@ -1,5 +1,6 @@
 /* models/qwen2_family.c - the family of Qwen2 and Qwen2.5, with biases of queries, keys and values.
  */
+#include "models/llama_gguf.h"
 #include "models/llama_internal.h"
 
 static const br_config_default defaults[] = {
@@ -20,4 +21,17 @@ static const br_model_class classes[] = {
     { .name = NULL },
 };
 
-const br_model_family zoo_qwen2_family = ZOO_LLAMA_FAMILY("qwen2", defaults, classes);
+static const br_gguf_key gguf_keys[] = {
+    ZOO_GGUF_KEYS,
+    ZOO_GGUF_REQUIRED("attention.head_count_kv", "num_key_value_heads"),
+    { .name = NULL },
+};
+
+static const br_gguf_format gguf = {
+    .architecture = "qwen2",
+    .keys = gguf_keys,
+    .names = { .prefix = "model.", .renames = zoo_llama_renames, .ignored = zoo_gguf_ignored },
+    .more = zoo_gguf_more,
+};
+
+const br_model_family zoo_qwen2_family = ZOO_LLAMA_FAMILY("qwen2", defaults, classes, &gguf);

@@ -1,4 +1,5 @@
 /* models/smollm3_family.c - the family of SmolLM3: every fourth layer has no positions. */
+#include "models/llama_gguf.h"
 #include "models/llama_internal.h"
 
 static const br_config_default defaults[] = {
@@ -23,4 +24,19 @@ static const br_model_class classes[] = {
     { .name = NULL },
 };
 
-const br_model_family zoo_smollm3_family = ZOO_LLAMA_FAMILY("smollm3", defaults, classes);
+static const br_gguf_key gguf_keys[] = {
+    ZOO_GGUF_KEYS,
+    ZOO_GGUF_REQUIRED("attention.head_count_kv", "num_key_value_heads"),
+    { .name = NULL },
+};
+
+static const br_gguf_format gguf = {
+    .architecture = "smollm3",
+    .keys = gguf_keys,
+    .flags = zoo_llama_flags,
+    .names = { .prefix = "model.", .renames = zoo_llama_renames, .ignored = zoo_gguf_ignored },
+    .changes = zoo_llama_changes,
+    .more = zoo_gguf_more,
+};
+
+const br_model_family zoo_smollm3_family = ZOO_LLAMA_FAMILY("smollm3", defaults, classes, &gguf);

@@ -143,8 +143,7 @@ bool br_cache_append(br_cache *cache, int64_t number, br_tensor **key, br_tensor
     return br_cache_get(cache, number, key, value);
 }
 
-/* ---- Look-up, cropping and the order of rows --------------------------------------------------
- */
+/* ---- Look-up, cropping and the order of rows ------------------------------------------------- */
 
 bool br_cache_get(const br_cache *cache, int64_t number, br_tensor **key, br_tensor **value)
 {

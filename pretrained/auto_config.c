@@ -1,4 +1,5 @@
-/* pretrained/auto_config.c - reads a config.json and looks up its values.
+/* pretrained/auto_config.c - reads a config.json, or the metadata of a GGUF file, and looks up its
+ * values.
  *
  * The file may be hostile. Its size is limited, which also limits the memory that jansson
  * allocates; jansson limits the nesting. Types and ranges are checked by the look-up functions. */
@@ -8,6 +9,7 @@
 #include "io/json.h"
 #include "nn/nn_internal.h"
 #include "pretrained/family_internal.h"
+#include "pretrained/gguf_config.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -99,6 +101,8 @@ static json_t *parse_own(const br_auto_config *config, const char *json)
 static bool read_file(br_auto_config *config)
 {
     size_t length;
+    if (br_gguf_is_file(config->path))
+        return (config->file = br__gguf_config(config->path)) != NULL;
     char *text = br__read_text(op, config->path, MAX_BYTES, &length);
     bool ok = text && parse(config, text, length);
     br_free(text);
@@ -537,24 +541,6 @@ int64_t br_auto_config_padding(const br_auto_config *config)
            " .. %" PRId64,
            id, n, -n, n - 1);
     return -1;
-}
-
-const char *br_auto_config_activation(const br_auto_config *config, const char *key, bool *gated)
-{
-    static const char prefix[] = "gated-";
-    const char *value = br_auto_config_string(config, key), *name = value;
-    bool has_prefix = value && gated && strncmp(value, prefix, strlen(prefix)) == 0;
-    if (has_prefix)
-        name += strlen(prefix);
-    const char *found = br__activation_name(name);
-    char text[BR_REASON];
-    if (name && !found)
-        br__fail_file(BR_ERROR_FORMAT, "auto_config", br_auto_config_path(config),
-                      "%s is \"%s\", %s", key, br_printable(value),
-                      br__activation_reason(name, gated != NULL, text));
-    if (gated)
-        *gated = has_prefix;
-    return found;
 }
 
 /* Checks one limit: the key must be absent or have the supported value. */

@@ -1,5 +1,5 @@
-/* pretrained/auto_model.c - AutoModel: makes a module of the class that a folder names, and loads
- * the folder's weights into it.
+/* pretrained/auto_model.c - AutoModel: makes a module of the class that a folder or a GGUF file
+ * names, and loads the weights into it.
  *
  * All keys are matched and checked before the first weight is set. Setting a weight swaps the
  * tensor's memory with the file's and keeps its identity, so that fields and ties stay valid. */
@@ -7,6 +7,7 @@
 #include "nn/nn_internal.h"
 #include "pretrained/auto_config_internal.h"
 #include "pretrained/auto_model_internal.h"
+#include "pretrained/gguf_config.h"
 
 #include <brasa/pretrained.h>
 
@@ -24,6 +25,8 @@ typedef struct loading {
     const char *dir;
     const br_auto_config *config;
     const br_model_family *family;
+    const br_key_map *names; /* of the family's safetensors files or GGUF files */
+    bool is_gguf;
     br_module *module;
     br_weight_files files;
     br_named_list *own;
@@ -56,7 +59,7 @@ static const char *wanted_key(const loading *l, int64_t i)
 static bool list_own(loading *l)
 {
     l->own = br_state_dict(l->module);
-    l->wanted = l->own ? br__file_keys(l->family, l->own) : NULL;
+    l->wanted = l->own ? br__file_keys(l->names, l->is_gguf, l->own) : NULL;
     return l->wanted != NULL;
 }
 
@@ -78,7 +81,7 @@ static char *modern_name(const char *name)
 static bool find_name(const loading *l, const br__match *m, const char *key, int64_t *own)
 {
     const char *prefix = br__prefix(l->family);
-    char *renamed = br__key_to_name(l->family, key), *name = renamed ? modern_name(renamed) : NULL;
+    char *renamed = br__key_to_name(l->names, key), *name = renamed ? modern_name(renamed) : NULL;
     *own = name ? br__match_find(m, renamed) : -1;
     br_free(renamed);
     if (!name)
@@ -104,24 +107,18 @@ static bool find_key(void *context, const br__match *m, int64_t k, int64_t *own)
 /* ---- Matching -------------------------------------------------------------------------------- */
 
 /* Describes a key's tensor, for example "F32 [2, 3]". The caller frees the text with br_free(). */
-static char *describe(const br_safetensors *file, int64_t index)
+static char *describe(const loading *l, const br_weight_key *key)
 {
     const int64_t *sizes;
-    int ndim = br_safetensors_shape(file, index, &sizes);
+    int ndim = br__weight_shape(&l->files, key, &sizes);
     br__text text = { 0 };
-    bool ok = br__text_add(&text, "%s [", br_safetensors_dtype(file, index));
+    bool ok = br__text_add(&text, "%s [", br__weight_type(&l->files, key));
     for (int i = 0; ok && i < ndim; i++)
         ok = br__text_add(&text, "%s%" PRId64, i ? ", " : "", sizes[i]);
     if (ok && br__text_add(&text, "]"))
         return text.data;
     br_free(text.data);
     return NULL;
-}
-
-/* Sets *dtype to a tensor's dtype. Returns false if that is no floating-point dtype of Brasa. */
-static bool floating_dtype(const br_safetensors *file, int64_t index, br_dtype *dtype)
-{
-    return br_dtype_named(br_safetensors_dtype(file, index), dtype) && br__is_floating(*dtype);
 }
 
 /* Returns the dtype that a weight of that name gets. */
@@ -136,19 +133,18 @@ static br_tensor in_file(const loading *l, int64_t i)
 {
     const br_named_tensor *own = &l->own->items[i];
     br_tensor header = *own->tensor;
-    if (br__is_transposed(l->family, own)) {
+    if (br__is_transposed(l->names, own)) {
         header.sizes[0] = own->tensor->sizes[1];
         header.sizes[1] = own->tensor->sizes[0];
     }
     return header;
 }
 
-static bool fits(const br_safetensors *file, int64_t index, const br_tensor *wanted)
+static bool fits(const loading *l, const br_weight_key *key, const br_tensor *wanted)
 {
     const int64_t *sizes;
-    int ndim = br_safetensors_shape(file, index, &sizes);
-    br_dtype dtype;
-    bool same = ndim == wanted->ndim && floating_dtype(file, index, &dtype);
+    int ndim = br__weight_shape(&l->files, key, &sizes);
+    bool same = ndim == wanted->ndim && br__weight_is_floating(&l->files, key);
     for (int i = 0; same && i < ndim; i++)
         same = sizes[i] == wanted->sizes[i];
     return same;
@@ -157,15 +153,15 @@ static bool fits(const br_safetensors *file, int64_t index, const br_tensor *wan
 /* Checks that the dtype and shape of a key's tensor match name i of the model. */
 static bool check_fit(const loading *l, const br_weight_key *key, int64_t i)
 {
-    const br_safetensors *file = l->files.shards[key->shard].file;
     br_tensor wanted = in_file(l, i);
-    if (fits(file, key->index, &wanted))
+    if (fits(l, key, &wanted))
         return true;
-    char *found = describe(file, key->index);
+    char *found = describe(l, key);
     if (found)
-        br_fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is %s, must be F32, F16, BF16 or F64 %s",
+        br_fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is %s, must be F32, F16, BF16%s F64%s %s",
                 br__weight_path(&l->files, key), br_printable(key->name), found,
-                br__shape(&wanted));
+                l->is_gguf ? "," : " or",
+                l->is_gguf ? " or a quantized type that is supported" : "", br__shape(&wanted));
     br_free(found);
     return false;
 }
@@ -183,7 +179,7 @@ static bool use_key(loading *l, const br_weight_key *key, int64_t i)
     if (!check_fit(l, key, i))
         return false;
     l->n_matched++;
-    const char *from = br_safetensors_dtype(l->files.shards[key->shard].file, key->index);
+    const char *from = br__weight_type(&l->files, key);
     const char *to = br__dtypes[dtype_of(l, l->own->items[i].name)].stored_name;
     if (strcmp(from, to) != 0 && !(br__names_add(&l->converted, key->name) &&
                                    br__text_add(&l->converted.text, " from %s to %s", from, to)))
@@ -202,8 +198,8 @@ static bool match_keys(loading *l)
         const br_weight_key *key = &l->files.keys[k];
         int64_t i = l->match.own_of[k];
         bool ok = i >= 0 ? use_key(l, key, i)
-                         : br__names_add(br__is_ignored(l->family, key->name) ? &l->ignored
-                                                                              : &l->unexpected,
+                         : br__names_add(br__is_ignored(l->names, key->name) ? &l->ignored
+                                                                             : &l->unexpected,
                                          key->name);
         if (!ok)
             return false;
@@ -274,14 +270,19 @@ static bool drop_copy(loading *l, int64_t i, int64_t source)
     return ok;
 }
 
-/* Returns the tensor of a key that is used, in the model's dtype and in the module's layout. */
+/* Returns the tensor of a key that is used, in the model's dtype and in the module's layout. What a
+ * converter changed is undone in f32, before rounding to the model's dtype. */
 static br_tensor *get(const loading *l, const br_weight_key *key)
 {
     int64_t i = l->match.own_of[key - l->files.keys];
     const br_named_tensor *own = &l->own->items[i];
-    br_tensor *t = br_to(br_safetensors_get(l->files.shards[key->shard].file, key->name),
-                         dtype_of(l, own->name));
-    return br__is_transposed(l->family, own) ? br_contiguous(br_t(t)) : t;
+    const br_gguf_change *change =
+        l->is_gguf ? br__gguf_change_of(l->family->gguf, key->name) : NULL;
+    br_dtype dtype = dtype_of(l, own->name);
+    br_tensor *t = br__weight_get(&l->files, key, change ? BR_F32 : dtype);
+    if (change && t)
+        t = br_to(change->undo(l->config, t), dtype);
+    return br__is_transposed(l->names, own) ? br_contiguous(br_t(t)) : t;
 }
 
 static bool same_values(const loading *l, const br_weight_key *a, const br_weight_key *b)
@@ -435,18 +436,28 @@ static bool configured_dtype(const br_auto_config *config, br_dtype *dtype)
     return false;
 }
 
+/* Sets *dtype to a tensor's dtype, if that is a floating-point dtype of Brasa. Otherwise returns
+ * false. */
+static bool floating_dtype(const br_safetensors *file, int64_t index, br_dtype *dtype)
+{
+    br_dtype is;
+    bool ok = br_dtype_named(br_safetensors_dtype(file, index), &is) && br__is_floating(is);
+    if (ok)
+        *dtype = is;
+    return ok;
+}
+
 /* Sets l->dtype. */
 static bool choose_dtype(loading *l, br_dtype wanted)
 {
     l->dtype = wanted;
     if (wanted != BR_DTYPE_AUTO || configured_dtype(l->config, &l->dtype))
         return true;
+    l->dtype = BR_F32; /* also of GGUF files, whose weights are dequantized, as in transformers */
     const br_safetensors *file = l->files.shards[0].file;
-    bool found = false;
-    for (int64_t i = 0; i < br_safetensors_count(file) && !found; i++)
+    bool found = l->is_gguf;
+    for (int64_t i = 0; !found && i < br_safetensors_count(file); i++)
         found = floating_dtype(file, i, &l->dtype);
-    if (!found)
-        l->dtype = BR_F32;
     return !br_failed();
 }
 
@@ -478,6 +489,8 @@ static void *load(const char *dir, const br_auto_config *config,
         l.family ? br__model_class(config, l.family, options->class_name) : NULL;
     if (!class || !br__weight_files_open(&l.files, dir, options->copy))
         return NULL;
+    l.is_gguf = br__weights_are_gguf(&l.files);
+    l.names = l.is_gguf ? &l.family->gguf->names : &l.family->keys;
     bool plausible = l.allow_missing_keys || br__check_layers(op, config, l.family, l.files.n_keys,
                                                               "the weight files have");
     if (plausible && choose_dtype(&l, options->dtype))
@@ -510,7 +523,7 @@ void *br_auto_model_load(const char *dir, const br_auto_model_options *options,
         return br_fail(BR_ERROR_DTYPE, op,
                        "dtype is %s, must be a floating-point dtype or BR_DTYPE_AUTO",
                        br_dtype_name(options->dtype));
-    char *path = br_format("%s/config.json", dir);
+    char *path = br_gguf_is_file(dir) ? br_strdup(dir) : br_format("%s/config.json", dir);
     br_auto_config *config = path ? br_auto_config_load(path) : NULL;
     br_free(path);
     void *module = config ? load(dir, config, options, report) : NULL;

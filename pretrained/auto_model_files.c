@@ -1,9 +1,10 @@
-/* pretrained/auto_model_files.c - opens the weight files of a model's folder: one file, or the
- * shards listed by an index.
+/* pretrained/auto_model_files.c - opens the weight files of a model: those of a folder, which are
+ * one file or the shards listed by an index, or a GGUF file.
  *
  * The index may be hostile. A shard must be in the folder or in a subfolder, so its name must not
  * be absolute or contain "..". No key may be in two shards. A key that is not in the shard that the
  * index names is reported. */
+#include "io/gguf_internal.h"
 #include "pretrained/auto_model_internal.h"
 
 #include <brasa/pretrained/auto_model.h>
@@ -19,10 +20,52 @@ const char *br__weight_path(const br_weight_files *files, const br_weight_key *k
     return br_printable(files->shards[key->shard].path);
 }
 
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+static const struct br_weight_shard *shard_of(const br_weight_files *files,
+                                              const br_weight_key *key)
+{
+    return &files->shards[key->shard];
+}
+
+bool br__weights_are_gguf(const br_weight_files *files)
+{
+    return files->shards[0].gguf != NULL;
+}
+
+int br__weight_shape(const br_weight_files *files, const br_weight_key *key, const int64_t **sizes)
+{
+    const struct br_weight_shard *s = shard_of(files, key);
+    return s->gguf ? br_gguf_shape(s->gguf, key->index, sizes)
+                   : br_safetensors_shape(s->file, key->index, sizes);
+}
+
+const char *br__weight_type(const br_weight_files *files, const br_weight_key *key)
+{
+    const struct br_weight_shard *s = shard_of(files, key);
+    return s->gguf ? br_gguf_type(s->gguf, key->index) : br_safetensors_dtype(s->file, key->index);
+}
+
+bool br__weight_is_floating(const br_weight_files *files, const br_weight_key *key)
+{
+    const struct br_weight_shard *s = shard_of(files, key);
+    br_dtype dtype;
+    if (s->gguf && br__gguf_tensor(s->gguf, key->name)->type->dequantize)
+        return true;
+    return br_dtype_named(br__weight_type(files, key), &dtype) && br__is_floating(dtype);
+}
+
+br_tensor *br__weight_get(const br_weight_files *files, const br_weight_key *key, br_dtype dtype)
+{
+    const struct br_weight_shard *s = shard_of(files, key);
+    return s->gguf ? br_gguf_get(s->gguf, key->name, dtype)
+                   : br_to(br_safetensors_get(s->file, key->name), dtype);
+}
+
 /* ---- Shards ---------------------------------------------------------------------------------- */
 
-/* Opens a shard and takes ownership of `path`. */
-static bool open_shard(br_weight_files *files, char *path, bool copy)
+/* Opens a shard, which is a GGUF file if `gguf` is set. Takes ownership of `path`. */
+static bool open_file(br_weight_files *files, char *path, bool gguf, bool copy)
 {
     struct br_weight_shard *shards =
         path ? br__grow(files->shards, &files->shard_capacity, files->n_shards, sizeof *shards)
@@ -34,8 +77,26 @@ static bool open_shard(br_weight_files *files, char *path, bool copy)
     files->shards = shards;
     struct br_weight_shard *shard = &shards[files->n_shards++];
     *shard = (struct br_weight_shard){ .path = path };
-    shard->file = br_safetensors_open(path, BR_OPTIONS(br_safetensors, .copy = copy));
-    return shard->file != NULL;
+    if (gguf)
+        shard->gguf = br_gguf_open(path, BR_OPTIONS(br_gguf, .copy = copy));
+    else
+        shard->file = br_safetensors_open(path, BR_OPTIONS(br_safetensors, .copy = copy));
+    return shard->gguf || shard->file;
+}
+
+static bool open_shard(br_weight_files *files, char *path, bool copy)
+{
+    return open_file(files, path, false, copy);
+}
+
+static int64_t count(const struct br_weight_shard *s)
+{
+    return s->gguf ? br_gguf_count(s->gguf) : br_safetensors_count(s->file);
+}
+
+static const char *name_at(const struct br_weight_shard *s, int64_t i)
+{
+    return s->gguf ? br_gguf_name(s->gguf, i) : br_safetensors_name(s->file, i);
 }
 
 static int by_name(const void *a, const void *b)
@@ -48,16 +109,14 @@ static bool list_keys(br_weight_files *files)
 {
     int64_t n = 0;
     for (int64_t s = 0; s < files->n_shards; s++)
-        n += br_safetensors_count(files->shards[s].file);
+        n += count(&files->shards[s]);
     files->keys = br_malloc((size_t)n * sizeof *files->keys);
     if (!files->keys)
         return false;
-    for (int64_t s = 0; s < files->n_shards; s++) {
-        br_safetensors *file = files->shards[s].file;
-        for (int64_t i = 0; i < br_safetensors_count(file); i++)
+    for (int64_t s = 0; s < files->n_shards; s++)
+        for (int64_t i = 0; i < count(&files->shards[s]); i++)
             files->keys[files->n_keys++] =
-                (br_weight_key){ br_safetensors_name(file, i), (int)s, i };
-    }
+                (br_weight_key){ name_at(&files->shards[s], i), (int)s, i };
     if (n > 0)
         qsort(files->keys, (size_t)n, sizeof *files->keys, by_name);
     for (int64_t i = 1; i < n; i++) {
@@ -199,6 +258,8 @@ static bool refuse_folder(const char *dir)
 static bool open_folder(br_weight_files *files, const char *dir, bool copy)
 {
     static const char whole[] = "model.safetensors", index[] = "model.safetensors.index.json";
+    if (br_gguf_is_file(dir))
+        return open_file(files, br_strdup(dir), true, copy);
     if (has(dir, whole))
         return open_shard(files, br_format("%s/%s", dir, whole), copy);
     if (br_failed() || !has(dir, index))
@@ -226,6 +287,11 @@ bool br_auto_model_each_file(const char *dir,
         return false;
     if (!visit)
         return br_fail(BR_ERROR_ARGUMENT, each, "visit is NULL, but it is required");
+    if (br_gguf_is_file(dir))
+        return br_fail(BR_ERROR_ARGUMENT, each,
+                       "%s is a GGUF file, must be a folder with safetensors files; br_gguf_open() "
+                       "opens it",
+                       br_printable(dir));
     if (!br__weight_files_open(&files, dir, false))
         return false;
     bool ok = true;
@@ -241,6 +307,7 @@ void br__weight_files_close(br_weight_files *files)
 {
     for (int64_t s = 0; s < files->n_shards; s++) {
         br_safetensors_close(files->shards[s].file);
+        br_gguf_close(files->shards[s].gguf);
         br_free(files->shards[s].path);
     }
     for (int64_t i = 0; i < files->n_absent; i++)

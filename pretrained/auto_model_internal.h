@@ -27,18 +27,19 @@ br_module *br__make_model(const br_model_class *class, const br_auto_config *con
 
 /* ---- Names of weights ------------------------------------------------------------------------ */
 
-/* Returns a key of a file with the parts renamed that the family renames. The caller frees it with
+/* Returns a key of a file with the parts renamed that the map renames. The caller frees it with
  * br_free(). Returns NULL and an error if allocation fails. */
-char *br__key_to_name(const br_model_family *family, const char *key);
+char *br__key_to_name(const br_key_map *map, const char *key);
 /* Returns the list `own` of a module's weights with the keys that files have for them, in the same
- * order. Returns NULL and an error if allocation fails. */
-br_named_list *br__file_keys(const br_model_family *family, const br_named_list *own);
+ * order. With no_prefix the keys do not have the map's prefix. Returns NULL and an error if
+ * allocation fails. */
+br_named_list *br__file_keys(const br_key_map *map, bool no_prefix, const br_named_list *own);
 /* Returns true if files may have the key, but no weight for it. */
-bool br__is_ignored(const br_model_family *family, const char *key);
+bool br__is_ignored(const br_key_map *map, const char *key);
 /* Returns true if the weight of that name stays in f32 in a model of f16. */
 bool br__is_kept_in_f32(const br_model_family *family, const char *name);
 /* Returns true if files have the transpose of the weight. */
-bool br__is_transposed(const br_model_family *family, const br_named_tensor *own);
+bool br__is_transposed(const br_key_map *map, const br_named_tensor *own);
 /* Return true if a weight of that name belongs to the pooler; to a head. */
 bool br__is_pooler(const br_model_family *family, const char *name);
 bool br__is_head(const br_model_family *family, const char *name);
@@ -50,7 +51,7 @@ int br__before_end(const char *text, const char *end);
 
 /* ---- Weight files ---------------------------------------------------------------------------- */
 
-/* A tensor of a file. */
+/* A tensor of a file: a safetensors file, or a GGUF file. */
 typedef struct br_weight_key {
     const char *name; /* owned by the file */
     int shard;
@@ -69,6 +70,7 @@ typedef struct br_weight_files {
     struct br_weight_shard {
         char *path;
         br_safetensors *file;
+        br_gguf *gguf; /* instead of `file` */
     } * shards;
     int64_t n_keys;
     br_weight_key *keys; /* sorted by name, without duplicates */
@@ -76,12 +78,24 @@ typedef struct br_weight_files {
     br_absent_key *absent;
 } br_weight_files;
 
-/* Opens the folder's model.safetensors, or all files listed by its index. On failure, returns false
- * and an error, and there is nothing to free. */
+/* Opens the folder's model.safetensors, or all files listed by its index; or the file `dir`, if it
+ * is a GGUF file. On failure, returns false and an error, and there is nothing to free. */
 bool br__weight_files_open(br_weight_files *files, const char *dir, bool copy);
 void br__weight_files_close(br_weight_files *files);
 /* Returns the path of a key's file, escaped for a message. */
 const char *br__weight_path(const br_weight_files *files, const br_weight_key *key);
+/* Returns true if the weights are in a GGUF file. */
+bool br__weights_are_gguf(const br_weight_files *files);
+/* Return a tensor's number of dimensions, with the sizes in *sizes, and its type in the file:
+ * "F32", "Q4_K". */
+int br__weight_shape(const br_weight_files *files, const br_weight_key *key, const int64_t **sizes);
+const char *br__weight_type(const br_weight_files *files, const br_weight_key *key);
+/* Returns true if the values of the tensor are floating-point numbers of a type that Brasa reads.
+ */
+bool br__weight_is_floating(const br_weight_files *files, const br_weight_key *key);
+/* Returns the tensor with a floating-point dtype, owned by the innermost scope, or NULL and an
+ * error. */
+br_tensor *br__weight_get(const br_weight_files *files, const br_weight_key *key, br_dtype dtype);
 /* Returns a path in a folder, without parts that are ".". Returns NULL without an error if the
  * value is no valid path: not a string, absolute, or with ".." or an empty part. Returns NULL and
  * an error if allocation fails. The caller frees the path with br_free(). */

@@ -374,11 +374,11 @@ static bool copy_modules(const saving *s, br_folder_writer *w)
 static bool add_weights(const saving *s, br_folder_writer *w)
 {
     br_scope *scope = br_no_grad_begin();
-    br_named_list *keys = br__file_keys(s->family, s->state);
+    br_named_list *keys = br__file_keys(&s->family->keys, false, s->state);
     br_named_list list = { 0, br_calloc((size_t)s->state->count, sizeof *list.items) };
     for (int64_t i = 0; keys && list.items && i < s->state->count; i++) {
         const br_named_tensor *own = &s->state->items[i];
-        bool swaps = br__is_transposed(s->family, own);
+        bool swaps = br__is_transposed(&s->family->keys, own);
         if (!s->is_copy[i])
             list.items[list.count++] =
                 (br_named_tensor){ keys->items[i].name,

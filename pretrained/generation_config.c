@@ -6,6 +6,7 @@
 #include "io/io_internal.h"
 #include "io/json.h"
 #include "nn/nn_internal.h"
+#include "pretrained/gguf_config.h"
 
 #include <brasa/pretrained/generation_config.h>
 #include <inttypes.h>
@@ -373,7 +374,8 @@ static bool read_file(br_generation_config *c, bool own)
     br__text unknown = { 0 };
     const char *key;
     json_t *value;
-    c->file = br__json_read_file(op, c->path, MAX_BYTES, false);
+    c->file = br_gguf_is_file(c->path) ? br__gguf_config(c->path)
+                                       : br__json_read_file(op, c->path, MAX_BYTES, false);
     if (!c->file)
         return false;
     if (!json_is_object(c->file))
@@ -388,9 +390,14 @@ static bool read_file(br_generation_config *c, bool own)
     return c->unknown != NULL;
 }
 
-/* Sets the path; *own is set to whether the folder has a generation_config.json. */
+/* Sets the path; *own is set to whether it is that of a generation_config.json. A GGUF file has the
+ * same keys as a config.json. */
 static bool find_file(br_generation_config *c, const char *dir, bool *own)
 {
+    if (br_gguf_is_file(dir)) {
+        *own = false;
+        return (c->path = br_strdup(dir)) != NULL;
+    }
     c->path = br_format("%s/generation_config.json", dir);
     *own = c->path && access(c->path, F_OK) == 0;
     if (c->path && !*own) {

@@ -35,9 +35,9 @@ static int64_t count_renames(const br_key_rename *renames)
     return n;
 }
 
-char *br__key_to_name(const br_model_family *family, const char *key)
+char *br__key_to_name(const br_key_map *map, const char *key)
 {
-    const br_key_rename *renames = family->keys.renames;
+    const br_key_rename *renames = map->renames;
     char *name = br_strdup(key);
     for (int64_t i = 0; i < count_renames(renames); i++)
         name = replace(name, renames[i].file, renames[i].module);
@@ -45,22 +45,23 @@ char *br__key_to_name(const br_model_family *family, const char *key)
 }
 
 /* Returns the key under which files have a name. The renames are undone in the reverse order. */
-static char *name_to_key(const br_model_family *family, const char *name)
+static char *name_to_key(const br_key_map *map, bool no_prefix, const char *name)
 {
-    const br_key_rename *renames = family->keys.renames;
-    char *key = br_strdup(name);
+    const br_key_rename *renames = map->renames;
+    bool drops = no_prefix && map->prefix && br__begins_with(name, map->prefix);
+    char *key = br_strdup(drops ? name + strlen(map->prefix) : name);
     for (int64_t i = count_renames(renames) - 1; i >= 0; i--)
         if (!renames[i].is_old)
             key = replace(key, renames[i].module, renames[i].file);
     return key;
 }
 
-br_named_list *br__file_keys(const br_model_family *family, const br_named_list *own)
+br_named_list *br__file_keys(const br_key_map *map, bool no_prefix, const br_named_list *own)
 {
     br_named_list *list = br__named_list_new(false);
     bool ok = list != NULL;
     for (int64_t i = 0; ok && i < own->count; i++) {
-        char *key = name_to_key(family, own->items[i].name);
+        char *key = name_to_key(map, no_prefix, own->items[i].name);
         ok = key && br__named_list_add(list, key, own->items[i].tensor);
         br_free(key);
     }
@@ -91,14 +92,14 @@ static bool ends_with_one(const char *const *ends, const char *text)
     return false;
 }
 
-bool br__is_ignored(const br_model_family *family, const char *key)
+bool br__is_ignored(const br_key_map *map, const char *key)
 {
-    return ends_with_one(family->keys.ignored, key);
+    return ends_with_one(map->ignored, key);
 }
 
-bool br__is_transposed(const br_model_family *family, const br_named_tensor *own)
+bool br__is_transposed(const br_key_map *map, const br_named_tensor *own)
 {
-    return own->tensor->ndim == 2 && ends_with_one(family->keys.transposed, own->name);
+    return own->tensor->ndim == 2 && ends_with_one(map->transposed, own->name);
 }
 
 const char *br__prefix(const br_model_family *family)

@@ -2,6 +2,7 @@
  * with the vocabulary, then applies the settings of the side files and the options. */
 #include "tokenizers/auto_tokenizer_internal.h"
 #include "tokenizers/bpe_internal.h"
+#include "tokenizers/gguf_tokenizer.h"
 #include "tokenizers/unigram_internal.h"
 
 #include <inttypes.h>
@@ -368,6 +369,8 @@ br_tokenizer *br_auto_tokenizer_load(const char *dir, const br_auto_tokenizer_op
     if (options->extra_ids > MAX_EXTRA_IDS)
         return br_fail(BR_ERROR_ARGUMENT, op, "extra_ids is %" PRId64 ", must be at most %d",
                        options->extra_ids, MAX_EXTRA_IDS);
+    if (br_gguf_is_file(dir))
+        return br__tokenizer_read_gguf(dir, options);
     br_tokenizer_loader l = { .options = options };
     bool ok = br__side_files_read(&l.files, dir, options) && read_vocabulary(&l);
     if (ok)

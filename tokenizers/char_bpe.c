@@ -276,12 +276,15 @@ static void mark_join(br_char_bpe *m, br_text left, br_text right)
 bool br__char_bpe_add_merge(br_tokenizer *t, br_text left, br_text right, int64_t rank,
                             const char **what)
 {
-    br_char_bpe *m = br__char_bpe_of(t);
     br_merge merge;
     if (!br__merge_of_texts(t, left, right, rank, &merge, what))
         return false;
-    if (*what)
-        return true;
+    return *what || br__char_bpe_set_merge(t, merge, left, right);
+}
+
+bool br__char_bpe_set_merge(br_tokenizer *t, br_merge merge, br_text left, br_text right)
+{
+    br_char_bpe *m = br__char_bpe_of(t);
     if (is_byte(m, left, merge.left) || is_byte(m, right, merge.right))
         memset(m->joins, 0xff, sizeof m->joins);
     mark_join(m, left, right);

@@ -40,5 +40,8 @@ bool br__char_bpe_begin(br_tokenizer *t, int *missing);
  * NULL. Returns false if allocation fails. */
 bool br__char_bpe_add_merge(br_tokenizer *t, br_text left, br_text right, int64_t rank,
                             const char **what);
+/* Adds a merge of two tokens with these texts, whose ids are known. Returns false if allocation
+ * fails. */
+bool br__char_bpe_set_merge(br_tokenizer *t, br_merge merge, br_text left, br_text right);
 
 #endif

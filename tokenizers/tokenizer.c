@@ -63,6 +63,7 @@ void br_tokenizer_free(br_tokenizer *t)
     for (int64_t i = 0; i < t->n_added; i++)
         br_free(t->added[i].pattern);
     br_free(t->added);
+    br_free(t->index.items);
     if (t->kind && t->kind->free)
         t->kind->free(t->model);
     BR_FREE(t);

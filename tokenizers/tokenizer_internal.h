@@ -71,7 +71,7 @@ char *br__chars_to_utf8(const br_char *chars, int64_t n, size_t *length);
 
 /* ---- Tokenizers ------------------------------------------------------------------------------ */
 
-enum { BR_MAX_TOKEN_ID = 1 << 24, BR_MAX_ADDED = 4096 };
+enum { BR_MAX_TOKEN_ID = 1 << 24, BR_MAX_ADDED = 1 << 14 };
 
 /* A token that is matched in the raw text or, if it is late, in the normalized text. */
 typedef struct br_added_token {
@@ -84,6 +84,18 @@ typedef struct br_added_token {
     char *pattern;       /* the text that is matched: `text`, normalized if it is late */
     size_t length;       /* of the pattern; 0: it matches nothing */
 } br_added_token;
+
+/* An added token among those that are sorted by their patterns. */
+typedef struct br_indexed_token {
+    const br_added_token *token;
+    int64_t shorter; /* place of the longest other pattern that this one begins with; -1: none */
+} br_indexed_token;
+
+/* The added tokens that match something: those that are not late, then those that are. */
+typedef struct br_added_index {
+    br_indexed_token *items;
+    int64_t n, n_early;
+} br_added_index;
 
 /* A map from words to ids. */
 typedef struct br_word_ids {
@@ -169,6 +181,7 @@ struct br_tokenizer {
     int64_t implied; /* number of tokens at the end that only the class names: no text gets them */
     br_added_token *added;
     int64_t n_added, added_capacity;
+    br_added_index index;                          /* of `added` */
     bool added_begins[256];                        /* bytes that a pattern begins with */
     bool has_late;                                 /* an added token is late */
     int64_t unknown, classify, separator, padding; /* -1: none */
@@ -221,6 +234,13 @@ bool br__tokenizer_index(br_tokenizer *t);
 /* Sets the patterns of the added tokens, and their text in the table from ids to tokens. Call it
  * last: late ones are normalized. */
 bool br__tokenizer_finish_added(br_tokenizer *t);
+/* Sorts the patterns of the added tokens. Returns false if allocation fails. */
+bool br__added_index_build(br_tokenizer *t);
+/* Returns the added token, late or not late, whose pattern is the longest at the beginning of the
+ * text p .. end-1, which is not empty, or NULL. Of equal patterns, the one with the lowest id wins.
+ */
+const br_added_token *br__added_at(const br_tokenizer *t, const char *p, const char *end,
+                                   bool late);
 /* Makes `text`, a token of the model or NULL, the unknown token. If the model lacks it, only texts
  * without unknown words can be encoded. Returns false if allocation fails. */
 bool br__tokenizer_set_unknown(br_tokenizer *t, const char *text);

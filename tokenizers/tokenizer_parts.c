@@ -210,25 +210,7 @@ bool br__tokenizer_finish_added(br_tokenizer *t)
     for (int64_t i = 0; i < t->n_added; i++)
         if (!set_pattern(t, &t->added[i]))
             return false;
-    return true;
-}
-
-/* Returns the added token, late or not late, whose pattern is the longest at the beginning of the
- * text, or NULL. Of equal patterns, the one with the lowest id wins. */
-static const br_added_token *added_at(const br_tokenizer *t, const char *p, const char *end,
-                                      bool late)
-{
-    const br_added_token *best = NULL;
-    if (!t->added_begins[(unsigned char)*p])
-        return NULL;
-    for (const br_added_token *a = t->added; a < t->added + t->n_added; a++) {
-        if (a->late != late || a->length == 0 || a->length > (size_t)(end - p) ||
-            (best && a->length < best->length) || memcmp(a->pattern, p, a->length) != 0)
-            continue;
-        if (!best || a->length > best->length || a->id < best->id)
-            best = a;
-    }
-    return best;
+    return br__added_index_build(t);
 }
 
 /* Unicode's White_Space, which is the same in all recent versions. */
@@ -299,7 +281,7 @@ static bool find(const br_text_reader *r, const char *begin, const char *done, c
                  bool late, match *m)
 {
     for (const char *p = m->next; p < end;) {
-        const br_added_token *a = added_at(r->t, p, end, late);
+        const br_added_token *a = br__added_at(r->t, p, end, late);
         if (!a) {
             p++;
             continue;

@@ -34,8 +34,8 @@ BR_API br_chat_template *br_chat_template_parse(const char *text, const br_token
 /* Reads the template of a model folder: chat_template.jinja, or "chat_template" of
  * tokenizer_config.json. `name` chooses one of several templates, such as "tool_use"; NULL is
  * "default", or the only one. A template of another name may also be the file
- * additional_chat_templates/NAME.jinja. Returns NULL and an error on failure, which includes a
- * folder that has no template. */
+ * additional_chat_templates/NAME.jinja. `dir` may also be a GGUF file. Returns NULL and an error on
+ * failure, which includes a folder that has no template. */
 BR_API br_chat_template *br_chat_template_load(const char *dir, const char *name,
                                                const br_tokenizer *tokenizer);
 /* Frees a template. NULL is ignored. */

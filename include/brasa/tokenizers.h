@@ -108,7 +108,8 @@ BR_API br_auto_tokenizer_options br_auto_tokenizer_defaults(void);
  * merges.txt, spiece.model or vocab.txt, as the AutoTokenizer of transformers 5 does. Reads
  * tokenizer_config.json, special_tokens_map.json, added_tokens.json and the tokenizer class of
  * config.json, where they exist; docs/tokenizer.md lists what each key does. Raises a warning if
- * two files contradict each other. Returns NULL and an error on failure. `options` may be NULL. */
+ * two files contradict each other. `dir` may also be a GGUF file, whose metadata has the tokenizer.
+ * Returns NULL and an error on failure. `options` may be NULL. */
 BR_API br_tokenizer *br_auto_tokenizer_load(const char *dir,
                                             const br_auto_tokenizer_options *options);
 BR_API void br_tokenizer_free(br_tokenizer *tokenizer);

@@ -73,10 +73,10 @@ Test(cli_attention, tokenizer_of_another_model)
     program_shell("mkdir $OUT/gpt2 && cp tests/models/gpt2/lm/* $OUT/gpt2 && "
                   "cp tests/tokenizers/bpe/tokenizer.json $OUT/gpt2");
     program_check("attention -m $OUT/gpt2 'a' -o $OUT/no.html 2>&1", 1,
-                  "the text has the token 'a' with id 65, but config.json's vocab_size is only 40");
+                  "the text has the token 'a' with id 65, but the model's vocab_size is only 40");
     program_shell("test ! -e $OUT/no.html");
     program_check("attention -m $OUT/gpt2 '1+2' -o $OUT/yes.html 2>&1", 0,
-                  "/gpt2: the tokenizer has 316 tokens, but config.json's vocab_size is only 40");
+                  "/gpt2: the tokenizer has 316 tokens, but the model's vocab_size is only 40");
 }
 
 /* The page has the tokens of both texts, that of the encoder and that of the decoder. */

@@ -98,7 +98,7 @@ Test(cli_embed, refused)
         "test $(wc -l <$OUT/table) = 100");
     program_shell("seq 9 >>$OUT/model/vocab.txt");
     program_check("embed -m $OUT/model a 2>&1", 0,
-                  "the tokenizer has 49 tokens, but config.json's vocab_size is only 40");
+                  "the tokenizer has 49 tokens, but the model's vocab_size is only 40");
     program_check("embed -m $OUT/model 'a 9'", 1,
                   "texts[0] has the token '9' with id 48, but vocab_size is only 40 in ");
     program_shell("sed -i '41,$d' $OUT/model/vocab.txt");

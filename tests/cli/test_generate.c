@@ -109,9 +109,9 @@ Test(cli_generate, texts_of_t5)
     program_check("tokenize --model $OUT/t5 'a</s>'", 0, "</s> </s>\n");
     program_check("tokenize -t $OUT/t5/spiece.model 'a'", 0, "</s>\n");
     program_check("generate -m $OUT/t5 the 2>&1", 1,
-                  "t5: the tokenizer has 800 tokens, but config.json's vocab_size is only 40");
+                  "t5: the tokenizer has 800 tokens, but the model's vocab_size is only 40");
     program_check("generate -m $OUT/t5 the", 1,
-                  "with id 311, but config.json's vocab_size is only 40");
+                  "with id 311, but the model's vocab_size is only 40");
     program_check("generate -m tests/models/hf_bert/pretraining a 2>&1", 1,
                   "'brasa generate' does not support models of type bert");
 }
@@ -219,7 +219,7 @@ Test(cli_generate, mask_by_its_role)
                   "(printf '[PAD]\\n[UNK]\\n[CLS]\\n[SEP]\\n'; seq 36) >$OUT/model/vocab.txt");
     program_check(
         "fill-mask -m $OUT/model '1 [MASK]'", 1,
-        "the text has the token '[MASK]' with id 40, but config.json's vocab_size is only "
+        "the text has the token '[MASK]' with id 40, but the model's vocab_size is only "
         "40");
 }
 

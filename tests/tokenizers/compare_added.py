@@ -151,7 +151,7 @@ class IdComparison(Comparison):
     def check(self, label, texts, got, want):
         for encoding in got, want:
             for part in [encoding] + encoding.get("overflow", []):
-                del part["tokens"]
+                part.pop("tokens", None)  # the check of ids alone has none
         super().check(label, texts, got, want)
 
 

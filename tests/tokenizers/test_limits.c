@@ -73,7 +73,7 @@ Test(tokenizer_limits, the_most_added_tokens)
         br_tokenizer_free(t);
         put_tokens(keys[i], BR_MAX_ADDED + 1);
         check_fails(br_auto_tokenizer_load(files_path(""), NULL),
-                    "has 4097 tokens, the limit is 4096");
+                    "has 16385 tokens, the limit is 16384");
     }
 }
 

@@ -31,6 +31,9 @@ BR_API br_gguf_options br_gguf_defaults(void);
  * broken rule. Sizes read from the file are checked before anything of that size is allocated.
  * Returns a file for br_gguf_close(), or NULL. `options` may be NULL. */
 BR_API br_gguf *br_gguf_open(const char *path, const br_gguf_options *options);
+/* Returns true if `path` ends in ".gguf" and is no folder, or if it is a regular file that begins
+ * with "GGUF". The file need not exist in the first case: opening it then tells why. */
+BR_API bool br_gguf_is_file(const char *path);
 /* Closes the file. Its tensors stay valid. NULL is ignored. */
 BR_API void br_gguf_close(br_gguf *file);
 /* Returns the version of the format, or -1 if `file` is NULL. */

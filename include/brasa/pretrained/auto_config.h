@@ -23,7 +23,8 @@ extern "C" {
 /* A configuration is immutable, so threads may share it. */
 typedef struct br_auto_config br_auto_config;
 /* Loads a configuration like AutoConfig.from_pretrained(). `path` is a folder that contains
- * config.json, or the file itself. Returns NULL and an error on failure: BR_ERROR_IO if the file
+ * config.json, or the file itself, or a GGUF file, whose metadata is translated to the keys of a
+ * config.json. Returns NULL and an error on failure: BR_ERROR_IO if the file
  * cannot be read, BR_ERROR_FORMAT if it is invalid. */
 BR_API br_auto_config *br_auto_config_load(const char *path);
 /* Frees a configuration. NULL is ignored. */

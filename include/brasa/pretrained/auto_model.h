@@ -63,9 +63,11 @@ typedef struct br_auto_model_report {
 } br_auto_model_report;
 
 /* Loads a module of the class named by the options or the folder; br_module_class() returns its
- * name. The module is in evaluation mode, as after from_pretrained(). The caller frees it with
- * br_module_free(), and the report with br_auto_model_report_clear(). Returns NULL and an error
- * that names the file and the key on failure. `options` and `report` may be NULL. */
+ * name. `dir` may also be a GGUF file: its weights are dequantized, and the model is f32 unless the
+ * options name another dtype. The module is in evaluation mode, as after from_pretrained(). The
+ * caller frees it with br_module_free(), and the report with br_auto_model_report_clear(). Returns
+ * NULL and an error that names the file and the key on failure. `options` and `report` may be NULL.
+ */
 BR_API void *br_auto_model_load(const char *dir, const br_auto_model_options *options,
                                 br_auto_model_report *report);
 BR_API void br_auto_model_report_clear(br_auto_model_report *report);

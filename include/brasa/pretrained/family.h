@@ -27,6 +27,7 @@
 #include <brasa/nn.h>
 #include <brasa/pretrained/auto_config.h>
 #include <brasa/pretrained/generate.h>
+#include <brasa/pretrained/gguf_format.h>
 #include <brasa/tokenizers.h>
 
 #ifdef __cplusplus
@@ -67,29 +68,6 @@ typedef struct br_config_keys {
 typedef struct br_config_rows {
     const char *key, *weight;
 } br_config_rows;
-
-/* ---- Names of weights ------------------------------------------------------------------------ */
-
-/* A part of names that differs between files and modules. It consists of whole components:
- * { "attention.q_lin", "attention.self.query" } maps "layer.0.attention.q_lin.bias" to
- * "layer.0.attention.self.query.bias". */
-typedef struct br_key_rename {
-    const char *file, *module;
-    bool is_old; /* only old files have it: it is not used for saving */
-} br_key_rename;
-
-/* How the keys of files are mapped to the names of a module's weights, and back. Other lists of a
- * family use the module's names. "LayerNorm.gamma" and "LayerNorm.beta" of old files become
- * "LayerNorm.weight" and "LayerNorm.bias" in every family. */
-typedef struct br_key_map {
-    /* Begins the names of the base model's weights in a model with a head: "bert.". A file may have
-     * it or not, whatever the class is. NULL: there is none. */
-    const char *prefix;
-    const br_key_rename *renames;  /* applied in this order when loading; the last has no file */
-    const char *const *ignored;    /* suffixes of unused keys of files; the last is NULL */
-    const char *const *transposed; /* suffixes of names of matrices whose transposes the files have;
-                                      the last is NULL */
-} br_key_map;
 
 /* ---- Classes --------------------------------------------------------------------------------- */
 
@@ -182,6 +160,9 @@ typedef struct br_model_family {
     /* Weights are tied unless a file has different values for them, whatever tie_word_embeddings
      * says. A family whose config.json has no such key ties in the same way. */
     bool always_ties;
+
+    /* How GGUF files describe the models. NULL: they cannot be loaded from such a file. */
+    const br_gguf_format *gguf;
 
     /* Limits and saving of config.json */
     /* Keys of numbers of layers, each of which has weights; the last is NULL. A file must have as

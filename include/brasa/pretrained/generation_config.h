@@ -18,9 +18,10 @@ extern "C" {
 /* A generation configuration is immutable, so threads may share it. */
 typedef struct br_generation_config br_generation_config;
 /* Reads the generation_config.json in the folder `dir`. If there is none, reads the same keys from
- * config.json. `given` is NULL or a JSON object, whose values replace those of the file; null
- * removes a value. Returns NULL and an error if a value is invalid or not supported; the message
- * says "the given KEY" if the value is from `given`, and otherwise names the file. */
+ * config.json. If `dir` is a GGUF file, reads its ids of special tokens. `given` is NULL or a JSON
+ * object, whose values replace those of the file; null removes a value. Returns NULL and an error
+ * if a value is invalid or not supported; the message says "the given KEY" if the value is from
+ * `given`, and otherwise names the file. */
 BR_API br_generation_config *br_generation_config_load(const char *dir, const char *given);
 /* Frees a configuration. NULL is ignored. */
 BR_API void br_generation_config_free(br_generation_config *config);
