@@ -60,6 +60,11 @@ Test(cli_classify, entities)
         "\"$BRASA\" tag -m $OUT/model --ignore $label a >$OUT/t && echo a | cmp - $OUT/t");
     program_shell("\"$BRASA\" tag -m $OUT/model -g none -l 4 'a a a a' | wc -l | grep -qx 3");
     program_shell("\"$BRASA\" tag -m $OUT/model -l 4 --stride 0 'a a a a' >$OUT/t");
+    program_shell("printf 'aaa a aa a\\naa\\na aaa a\\n' >$OUT/texts && "
+                  "\"$BRASA\" tag -m $OUT/model -g none -j -f $OUT/texts >$OUT/t && "
+                  "\"$BRASA\" tag -m $OUT/model -g none -j -b 1 -f $OUT/texts | cmp - $OUT/t && "
+                  "\"$BRASA\" tag -m $OUT/model -g none -j 'aaa a aa a' aa 'a aaa a' | "
+                  "cmp - $OUT/t && test $(wc -l <$OUT/t) = 3");
 }
 
 /* The model of the other tests has three labels, so a model that answers has none of them. */
@@ -113,6 +118,7 @@ Test(cli_classify, refused)
     program_check("tag -m $OUT/model -g words a", 2,
                   "--group is 'words', must be simple, first, average, max or none");
     program_check("tag -m $OUT/model -l 2 a", 2, "--max-length is '2', must be at least 3");
+    program_check("tag -m $OUT/model -b 0 a", 2, "--batch-size is '0', must be 1 .. 65536");
     program_check("tag -m $OUT/model --stride -1 a", 2, "--stride is '-1', must be at least 0");
     program_check("tag -m $OUT/model --stride 2 -g none a", 2,
                   "--stride needs a --group other than none");

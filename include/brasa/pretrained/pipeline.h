@@ -136,9 +136,14 @@ typedef struct br_tag_options {
     /* Number of tokens that consecutive parts of a text share. A longer text is read in parts, and
      * of overlapping entities the longest is kept. -1: the rest of a longer text is left out. */
     int64_t stride;
+    int64_t batch_size; /* number of texts, or parts of texts, that the model reads together */
+    /* Called by br_pipeline_tag_batch() after each batch with the number of texts tagged so far,
+     * and of all texts. If it returns false, tagging stops with an error. */
+    bool (*on_batch)(void *context, int64_t done, int64_t total);
+    void *context;
 } br_tag_options;
 #define br_tag_default_fields \
-    .struct_size = sizeof(br_tag_options), .ignored_label = "O", .stride = -1
+    .struct_size = sizeof(br_tag_options), .ignored_label = "O", .stride = -1, .batch_size = 32
 BR_API br_tag_options br_tag_defaults(void);
 
 typedef struct br_entity {
@@ -157,6 +162,12 @@ typedef struct br_entities {
  */
 BR_API br_entities *br_pipeline_tag(br_pipeline *self, const br_text *text,
                                     const br_tag_options *options);
+/* Sets entities[0] .. entities[n - 1] to the entities of n texts, each for br_entities_free().
+ * Texts of similar length share a batch. In f32 the entities of a text are those of
+ * br_pipeline_tag(), to the bit, if the model's family takes packed batches; else they may differ
+ * by rounding. Returns false and an error on failure; then all are NULL. `options` may be NULL. */
+BR_API bool br_pipeline_tag_batch(br_pipeline *self, int64_t n, const br_text *texts,
+                                  const br_tag_options *options, br_entities **entities);
 /* Frees entities. NULL is ignored. */
 BR_API void br_entities_free(br_entities *entities);
 
