@@ -288,6 +288,30 @@ Test(pipeline, ranks_equal_sentence_transformers)
     check_ranks(newer, "plain", NULL);
 }
 
+/* Prompts precede the query. They count in folders that sentence-transformers has saved. */
+Test(pipeline, ranks_with_prompts)
+{
+    write_side("config_sentence_transformers.json",
+               "{\"prompts\": {\"a\": \"in london \", \"b\": \"ada , \"}, "
+               "\"default_prompt_name\": \"a\"}");
+    check_ranks("{}", "plain", NULL);
+    check_ranks("{}", "other prompt", BR_OPTIONS(br_rerank, .prompt = "ada , "));
+    write_side("modules.json", "[]");
+    check_ranks("{}", "prompt", NULL);
+    check_ranks("{}", "other prompt", BR_OPTIONS(br_rerank, .prompt_name = "b"));
+    check_ranks("{}", "plain", BR_OPTIONS(br_rerank, .prompt = "", .prompt_name = "b"));
+    br_pipeline *p = load_ranker("{}");
+    const br_text text = { "ada", -1 };
+    check_fails(
+        br_pipeline_rerank(p, &text, 1, &text, BR_OPTIONS(br_rerank, .prompt_name = "query")),
+        "pipeline_rerank: the option prompt_name is \"query\", must be the name of one of the "
+        "prompts in ");
+    remove(files_path("modules.json"));
+    check_fails(br_pipeline_rerank(p, &text, 1, &text, BR_OPTIONS(br_rerank, .prompt_name = "b")),
+                "the option prompt_name is \"b\", but no prompts are in ");
+    br_pipeline_free(p);
+}
+
 Test(pipeline, ranks_that_are_refused)
 {
     const br_text text = { "ada", -1 };

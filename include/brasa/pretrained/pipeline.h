@@ -100,6 +100,10 @@ typedef struct br_rerank_options {
      * returns false, scoring stops with an error. */
     bool (*on_batch)(void *context, int64_t done, int64_t total);
     void *context;
+    const char *prompt; /* precedes the query; "": none; NULL: the one of prompt_name */
+    /* The name of one of the prompts in config_sentence_transformers.json, which counts in a folder
+     * with modules.json; NULL: the default prompt of that file, if there is one. */
+    const char *prompt_name;
 } br_rerank_options;
 #define br_rerank_default_fields .struct_size = sizeof(br_rerank_options), .batch_size = 32
 BR_API br_rerank_options br_rerank_defaults(void);
