@@ -618,10 +618,10 @@ full_checks() {
     check "tokenizers of random folders" compared "$seed" tests/tokenizers/compare_auto.py build/brasa 150
     check "pipelines of random models" compared "$seed" tests/pretrained/compare_pipelines.py build/brasa
     check "72 random folders" compared "$seed" tests/pretrained/compare_folders.py build/brasa build/libbrasa.so 72
-    check "300 folders of encoders" compared 3 tests/pretrained/compare_folders.py --kinds encoders build/brasa \
-        build/libbrasa.so 300
-    check "70 folders of decoders" compared 3 tests/pretrained/compare_folders.py --kinds decoders build/brasa \
-        build/libbrasa.so 70
+    check "300 folders of encoders" with_build gcc with_torch tests/pretrained/compare_folders.py --kinds encoders \
+        build/brasa build/libbrasa.so 300 3
+    check "70 folders of decoders" with_build gcc with_torch tests/pretrained/compare_folders.py --kinds decoders \
+        build/brasa build/libbrasa.so 70 3
     check "safetensors of the Python package" cross_check
     check "pretrained" pretrained
     check "embeddings of a real MPNet" mpnet
