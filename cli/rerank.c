@@ -25,6 +25,8 @@ static const char help[] =
     "  -l, --max-length N    truncate a query with its text to N tokens, instead of the folder's\n"
     "                        limit\n"
     "  -b, --batch-size N    number of texts in a batch (default: 32)\n"
+    "      --prompt-name P   put the prompt P of the folder's config_sentence_transformers.json\n"
+    "                        before the query, instead of the default prompt\n"
     "      --cased           do not lower-case the text (WordPiece only)\n" CLI_MODEL_HELP
     "  -j, --json            print one JSON object per line, with corpus_id, which counts the\n"
     "                        texts from 0, score and text\n"
@@ -114,6 +116,7 @@ static const struct option options[] = {
     { "scores", required_argument, NULL, 's' },
     { "max-length", required_argument, NULL, 'l' },
     { "batch-size", required_argument, NULL, 'b' },
+    { "prompt-name", required_argument, NULL, 'n' },
     { "cased", no_argument, NULL, 'c' },
     { "json", no_argument, NULL, 'j' },
     CLI_MODEL_OPTIONS,
@@ -140,6 +143,9 @@ static int parse_option(void *of, int c)
         return cli_within("--max-length", 4, INT32_MAX, &r->rerank.max_length);
     case 'b':
         return cli_within("--batch-size", 1, 65536, &r->rerank.batch_size);
+    case 'n':
+        r->rerank.prompt_name = optarg;
+        return 0;
     case 'c':
         r->load.do_lower_case = BR_SETTING_OFF;
         return 0;

@@ -1,6 +1,7 @@
 /* cli/tag.c - `brasa tag --model DIR TEXT...`: the entities in texts. */
 #include "cli/cli.h"
 #include "cli/pretrained.h"
+#include "cli/progress.h"
 #include "cli/texts.h"
 
 #include <inttypes.h>
@@ -27,6 +28,7 @@ static const char help[] =
     "  -l, --max-length N    truncate texts to N tokens (default: what the model takes)\n"
     "      --stride N        read longer texts in parts that share N tokens, instead of\n"
     "                        truncating them\n"
+    "  -b, --batch-size N    number of texts, or parts of texts, in a batch (default: 32)\n"
     "      --cased           do not lower-case the text (WordPiece only)\n" CLI_MODEL_HELP
     "  -j, --json            print one JSON object per line, with text and entities; start and\n"
     "                        end count code points\n"
@@ -77,6 +79,29 @@ static void show_text(const br_text *text, int64_t i, const br_entities *all)
 
 /* ---- Tagging --------------------------------------------------------------------------------- */
 
+static void show(const request *r, const cli_texts *t, br_entities *const *entities)
+{
+    for (int64_t i = 0; i < t->n && !br_failed(); i++)
+        (r->json ? show_json : show_text)(&t->items[i], i, entities[i]);
+}
+
+static void tag_all(br_pipeline *p, request *r, const cli_texts *t)
+{
+    br_entities **entities = br_calloc((size_t)t->n, sizeof(br_entities *));
+    if (!entities)
+        return;
+    progress shown = progress_begin(0, t->n);
+    r->tag.on_batch = progress_on_batch;
+    r->tag.context = &shown;
+    const bool ok = br_pipeline_tag_batch(p, t->n, t->items, &r->tag, entities);
+    progress_end(&shown);
+    if (ok)
+        show(r, t, entities);
+    for (int64_t i = 0; i < t->n; i++)
+        br_entities_free(entities[i]);
+    br_free(entities);
+}
+
 static void tag(request *r, int n, char **arguments)
 {
     br_scope *scope = br_no_grad_begin();
@@ -85,12 +110,8 @@ static void tag(request *r, int n, char **arguments)
     br_pipeline *p = cli_texts_read(&t, r->file, n, arguments, false)
                          ? pretrained_pipeline(r->model, BR_TASK_TOKEN_CLASSIFICATION, &r->load)
                          : NULL;
-    for (int64_t i = 0; p && i < t.n && !br_failed(); i++) {
-        br_entities *all = br_pipeline_tag(p, &t.items[i], &r->tag);
-        if (all)
-            (r->json ? show_json : show_text)(&t.items[i], i, all);
-        br_entities_free(all);
-    }
+    if (p && !br_failed())
+        tag_all(p, r, &t);
     br_pipeline_free(p);
     cli_texts_free(&t);
     br_scope_end(scope);
@@ -117,6 +138,7 @@ static const struct option options[] = {
     { "ignore", required_argument, NULL, 'i' },
     { "max-length", required_argument, NULL, 'l' },
     { "stride", required_argument, NULL, 's' },
+    { "batch-size", required_argument, NULL, 'b' },
     { "cased", no_argument, NULL, 'c' },
     { "json", no_argument, NULL, 'j' },
     CLI_MODEL_OPTIONS,
@@ -144,6 +166,8 @@ static int parse_option(void *of, int c)
         return cli_at_least("--max-length", 3, &r->tag.max_length);
     case 's':
         return cli_at_least("--stride", 0, &r->tag.stride);
+    case 'b':
+        return cli_within("--batch-size", 1, 65536, &r->tag.batch_size);
     case 'c':
         r->load.do_lower_case = BR_SETTING_OFF;
         return 0;
@@ -159,7 +183,7 @@ int cli_tag(int argc, char **argv)
 {
     request r = { .load = br_pipeline_defaults(), .tag = br_tag_defaults() };
     r.tag.aggregation = BR_AGGREGATE_SIMPLE;
-    int status = cli_options(argc, argv, "m:f:g:l:jh", options, help, parse_option, &r);
+    int status = cli_options(argc, argv, "m:f:g:l:b:jh", options, help, parse_option, &r);
     if (status != CLI_CONTINUE)
         return status;
     if (r.tag.stride >= 0 && r.tag.aggregation == BR_AGGREGATE_NONE)

@@ -4,6 +4,7 @@
 
 #include "nn/nn_internal.h"
 #include "pretrained/model_json.h"
+#include "pretrained/prompts.h"
 #include "tensor/min_max.h"
 
 #include <inttypes.h>
@@ -95,16 +96,36 @@ static bool read_length(const br_pipeline *self, const char *folder, int64_t *le
            (found || lower_to(folder, "tokenizer_config.json", "model_max_length", length, &found));
 }
 
-/* Replaces what the options leave to the folder's files. */
-static bool read_files(const br_pipeline *self, br_rerank_options *o)
+/* Reads the prompts. sentence-transformers does so only in a folder with modules.json. */
+static bool read_prompts(const char *folder, br_prompts *prompts)
+{
+    br_model_json f;
+    const bool ok = br__model_json_open_any(op, &f, folder, "modules.json", false);
+    const bool has_modules = f.value;
+    br__model_json_close(&f);
+    if (has_modules)
+        return br__prompts_read(prompts, op, folder, false);
+    *prompts = (br_prompts){ .op = op, .folder = br_strdup(folder) };
+    return ok && prompts->folder;
+}
+
+/* Replaces what the options leave to the folder's files. Sets *query to the query behind the
+ * prompt, whose memory is in *memory for br_free(). */
+static bool read_files(const br_pipeline *self, br_rerank_options *o, br_text *query, char **memory)
 {
     char *folder = folder_of(self);
     int64_t length = o->max_length;
+    br_prompts prompts = { 0 };
+    const char *prompt = "";
     const bool ok = folder && (o->max_length > 0 || read_length(self, folder, &length)) &&
-                    (o->scores != BR_SCORES_AUTO || read_scores(folder, &o->scores));
+                    (o->scores != BR_SCORES_AUTO || read_scores(folder, &o->scores)) &&
+                    read_prompts(folder, &prompts) &&
+                    br__prompts_choose(&prompts, o->prompt, o->prompt_name, &prompt);
     o->max_length = length;
+    *memory = ok ? br__add_prompt(prompt, 1, query) : NULL;
+    br__prompts_free(&prompts);
     br_free(folder);
-    return ok;
+    return *memory;
 }
 
 /* ---- Scores ---------------------------------------------------------------------------------- */
@@ -135,24 +156,37 @@ static br_text *repeated(const br_text *query, int64_t n)
     return all;
 }
 
+/* Scores the texts with the query behind the prompt. */
+static br_tensor *score(br_pipeline *self, const br_text *query, int64_t n, const br_text *texts,
+                        const br_rerank_options *o)
+{
+    br_scope *scope = br_scope_begin();
+    br_text *queries = repeated(query, n);
+    br_tensor *scores = NULL;
+    if (queries)
+        scores = br_pipeline_classify(self, n, queries, texts,
+                                      BR_OPTIONS(br_classify, .batch_size = o->batch_size,
+                                                 .max_length = o->max_length, .scores = o->scores,
+                                                 .on_batch = o->on_batch, .context = o->context));
+    br_free(queries);
+    scores = br_scope_return(scope, br_reshape(scores, BR_SHAPE(n)));
+    br_scope_end(scope);
+    return br_failed() ? NULL : scores;
+}
+
 br_tensor *br_pipeline_rerank(br_pipeline *self, const br_text *query, int64_t n,
                               const br_text *texts, const br_rerank_options *options)
 {
     br_rerank_options o = *BR_OPTIONS_OF(op, br_rerank, options);
     const br_text_batches batches = { .op = op, .n = n, .batch_size = o.batch_size };
     if (!br__pipeline_begin(op, self, BR_TASK_SEQUENCE_CLASSIFICATION) || !check(self, query, &o) ||
-        !br__check_batches(&batches, texts) || !read_files(self, &o))
+        !br__check_batches(&batches, texts))
         return NULL;
-    br_scope *scope = br_scope_begin();
-    br_text *queries = repeated(query, n);
-    br_tensor *scores = NULL;
-    if (queries)
-        scores = br_pipeline_classify(self, n, queries, texts,
-                                      BR_OPTIONS(br_classify, .batch_size = o.batch_size,
-                                                 .max_length = o.max_length, .scores = o.scores,
-                                                 .on_batch = o.on_batch, .context = o.context));
-    br_free(queries);
-    scores = br_scope_return(scope, br_reshape(scores, BR_SHAPE(n)));
-    br_scope_end(scope);
-    return br_failed() ? NULL : scores;
+    char *memory = NULL;
+    br_text *whole = br__copy_texts(op, "query", 1, query);
+    const bool ok = whole && read_files(self, &o, whole, &memory);
+    br_tensor *scores = ok ? score(self, whole, n, texts, &o) : NULL;
+    br_free(memory);
+    br_free(whole);
+    return scores;
 }

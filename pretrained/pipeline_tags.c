@@ -1,19 +1,12 @@
-/* pretrained/pipeline_tags.c - tags of tokens, and the entities that they form, as in transformers'
- * pipeline "token-classification". */
-#include "pretrained/pipeline_internal.h"
+/* pretrained/pipeline_tags.c - see pipeline_tags.h. */
+#include "pretrained/pipeline_tags.h"
 
 #include "nn/nn_internal.h"
-#include "tensor/device.h"
 #include "tensor/memory.h"
 #include "tokenizers/tokenizer_internal.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-BR_DEFINE_DEFAULTS(br_tag)
-
-static const char op[] = "pipeline_tag";
 
 /* A token, or a word, with its best label. */
 typedef struct tagged {
@@ -25,35 +18,11 @@ typedef struct tagged {
 
 /* The tokens of a part of a text. */
 typedef struct part {
-    const br_pipeline *self;
-    const br_tag_options *o;
-    br_text text;
+    const br_tagged_part *of;
     int64_t n;
     tagged *tokens;
     int64_t *rows; /* index of each token's probabilities */
-    const float *probabilities;
 } part;
-
-/* ---- Options --------------------------------------------------------------------------------- */
-
-static bool check_options(const br_tag_options *o)
-{
-    if (o->aggregation < BR_AGGREGATE_NONE || o->aggregation > BR_AGGREGATE_MAX)
-        br_fail(BR_ERROR_ARGUMENT, op,
-                "the option aggregation is %d, must be one of br_aggregation", (int)o->aggregation);
-    else if (o->max_length < 0)
-        br_fail(BR_ERROR_ARGUMENT, op, "the option max_length is %" PRId64 ", must be at least 0",
-                o->max_length);
-    else if (o->stride < -1)
-        br_fail(BR_ERROR_ARGUMENT, op, "the option stride is %" PRId64 ", must be at least -1",
-                o->stride);
-    else if (o->stride >= 0 && o->aggregation == BR_AGGREGATE_NONE)
-        br_fail(BR_ERROR_ARGUMENT, op,
-                "the option stride is %" PRId64 ", but parts of a text need an aggregation other "
-                "than BR_AGGREGATE_NONE",
-                o->stride);
-    return !br_failed() && br__required(op, "ignored_label", o->ignored_label);
-}
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
@@ -85,47 +54,34 @@ static bool has_space(const br_text *text, br_span bytes)
  * space precedes. */
 static bool continues_word(const part *p, const br_encoding *e, int64_t i)
 {
-    const br_tokenizer *t = p->self->tokenizer;
+    const br_tokenizer *t = p->of->self->tokenizer;
     if (e->ids[i] == br_tokenizer_special_id(t, BR_TOKEN_UNK))
         return false;
     br_span chars = e->chars[i];
     if (t->kind == &br__word_pieces)
         return count_chars(br_tokenizer_token(t, e->ids[i])) != chars.end - chars.begin;
-    return chars.begin > 0 && !has_space(&p->text, e->bytes[i]);
+    return chars.begin > 0 && !has_space(&p->of->text, e->bytes[i]);
 }
 
 static void add_token(part *p, const br_encoding *e, int64_t i)
 {
-    int64_t labels = p->self->n_labels;
-    const float *row = p->probabilities + i * labels;
+    int64_t labels = p->of->self->n_labels;
+    const float *row = p->of->probabilities + i * labels;
     int64_t best = best_of(row, labels);
     p->rows[p->n] = i;
     p->tokens[p->n++] =
         (tagged){ e->bytes[i], e->chars[i], best, (double)row[best], continues_word(p, e, i) };
 }
 
-/* Returns a batch of one encoding. */
-static br_token_batch batch_of(const br_encoding *e)
+static bool read_tokens(part *p)
 {
-    return (br_token_batch){ br_from_i64(BR_SHAPE(1, e->length), e->ids),
-                             br_from_i64(BR_SHAPE(1, e->length), e->type_ids),
-                             br_from_i64(BR_SHAPE(1, e->length), e->attention_mask) };
-}
-
-static bool tag_tokens(part *p, const br_encoding *e)
-{
-    static const int64_t order[] = { 0 };
-    br_token_batch batch = batch_of(e);
-    if (br_failed() || !br__check_tokens(op, &p->self->limits, order, &batch))
-        return false;
-    br_tensor *all = br_softmax(br__pipeline_logits(op, p->self, &batch), -1);
-    p->probabilities = br_failed() ? NULL : br_data_f32(all);
+    const br_encoding *e = p->of->encoding;
     p->tokens = br_calloc((size_t)e->length, sizeof *p->tokens);
     p->rows = p->tokens ? br_calloc((size_t)e->length, sizeof *p->rows) : NULL;
-    for (int64_t i = 0; p->probabilities && p->rows && i < e->length; i++)
+    for (int64_t i = 0; p->rows && i < e->length; i++)
         if (!e->special_mask[i])
             add_token(p, e, i);
-    return !br_failed();
+    return p->rows;
 }
 
 /* ---- Words ----------------------------------------------------------------------------------- */
@@ -133,12 +89,12 @@ static bool tag_tokens(part *p, const br_encoding *e)
 /* Sets the label and the score to those of the mean of the probabilities of n tokens. */
 static void average(const part *p, tagged *word, const int64_t *rows, int64_t n)
 {
-    int64_t labels = p->self->n_labels;
+    int64_t labels = p->of->self->n_labels;
     word->score = -1;
     for (int64_t k = 0; k < labels; k++) {
         double sum = 0;
         for (int64_t i = 0; i < n; i++)
-            sum += (double)p->probabilities[rows[i] * labels + k];
+            sum += (double)p->of->probabilities[rows[i] * labels + k];
         if (sum / (double)n > word->score) {
             word->score = sum / (double)n;
             word->label = k;
@@ -153,9 +109,9 @@ static tagged join_word(const part *p, int64_t from, int64_t n)
     tagged word = tokens[0];
     word.bytes.end = tokens[n - 1].bytes.end;
     word.chars.end = tokens[n - 1].chars.end;
-    if (p->o->aggregation == BR_AGGREGATE_AVERAGE)
+    if (p->of->o->aggregation == BR_AGGREGATE_AVERAGE)
         average(p, &word, p->rows + from, n);
-    for (int64_t i = 1; p->o->aggregation == BR_AGGREGATE_MAX && i < n; i++) {
+    for (int64_t i = 1; p->of->o->aggregation == BR_AGGREGATE_MAX && i < n; i++) {
         if (tokens[i].score <= word.score)
             continue;
         word.label = tokens[i].label;
@@ -178,13 +134,7 @@ static void join_words(part *p)
 
 /* ---- Entities -------------------------------------------------------------------------------- */
 
-/* A list that grows. */
-typedef struct list {
-    br_entities *entities;
-    int64_t capacity;
-} list;
-
-static bool add_entity(list *l, const char *label, const tagged *t)
+static bool add_entity(br_entity_list *l, const char *label, const tagged *t)
 {
     br_entities *e = l->entities;
     br_entity *items = br__grow(e->items, &l->capacity, e->count, sizeof *items);
@@ -199,7 +149,7 @@ static bool add_entity(list *l, const char *label, const tagged *t)
 
 static const char *label_of(const part *p, const tagged *t)
 {
-    return p->self->labels[t->label];
+    return p->of->self->labels[t->label];
 }
 
 /* Returns the label after "B-" or "I-". */
@@ -229,18 +179,18 @@ static tagged join_entity(const tagged *tokens, int64_t n)
 }
 
 /* Adds the entity of n tokens or words unless its label is ignored. */
-static bool add_joined(list *l, const part *p, const tagged *tokens, int64_t n)
+static bool add_joined(br_entity_list *l, const part *p, const tagged *tokens, int64_t n)
 {
     const char *label = label_of(p, tokens), *dash = strchr(label, '-');
-    if (p->o->aggregation != BR_AGGREGATE_NONE && dash)
+    if (p->of->o->aggregation != BR_AGGREGATE_NONE && dash)
         label = dash + 1;
     tagged entity = join_entity(tokens, n);
-    return strcmp(label, p->o->ignored_label) == 0 || add_entity(l, label, &entity);
+    return strcmp(label, p->of->o->ignored_label) == 0 || add_entity(l, label, &entity);
 }
 
-static bool add_entities(list *l, const part *p)
+static bool add_entities(br_entity_list *l, const part *p)
 {
-    bool alone = p->o->aggregation == BR_AGGREGATE_NONE, ok = true;
+    bool alone = p->of->o->aggregation == BR_AGGREGATE_NONE, ok = true;
     for (int64_t from = 0, end; ok && from < p->n; from = end) {
         for (end = from + 1;
              !alone && end < p->n && continues_entity(p, &p->tokens[end - 1], &p->tokens[end]);)
@@ -250,18 +200,15 @@ static bool add_entities(list *l, const part *p)
     return ok;
 }
 
-static bool tag_part(list *l, const br_pipeline *self, const br_tag_options *o, br_text text,
-                     const br_encoding *e)
+bool br__tag_part(const br_tagged_part *of, br_entity_list *l)
 {
-    part p = { .self = self, .o = o, .text = text };
-    br_scope *scope = br_scope_begin();
-    bool ok = tag_tokens(&p, e);
-    if (ok && o->aggregation > BR_AGGREGATE_SIMPLE)
+    part p = { .of = of };
+    bool ok = read_tokens(&p);
+    if (ok && of->o->aggregation > BR_AGGREGATE_SIMPLE)
         join_words(&p);
     ok = ok && add_entities(l, &p);
     br_free(p.tokens);
     br_free(p.rows);
-    br_scope_end(scope);
     return ok;
 }
 
@@ -283,10 +230,11 @@ static bool is_better(const br_entity *b, const br_entity *a)
     return new > old || (new == old && b->score > a->score);
 }
 
-/* Sorts the entities, and keeps the best of those that overlap. */
-static void keep_best(br_entities *all)
+void br__keep_best_entities(br_entities *all)
 {
     int64_t kept = 0;
+    if (all->count == 0)
+        return;
     qsort(all->items, (size_t)all->count, sizeof *all->items, by_begin);
     for (int64_t i = 1; i < all->count; i++) {
         br_entity *last = &all->items[kept], *next = &all->items[i], other = *next;
@@ -299,57 +247,7 @@ static void keep_best(br_entities *all)
             br_free(next->label);
         }
     }
-    all->count = all->count > 0 ? kept + 1 : 0;
-}
-
-/* ---- Texts ----------------------------------------------------------------------------------- */
-
-static br_encoding *encode(const br_pipeline *self, const br_text *text, const br_tag_options *o)
-{
-    int64_t limit = self->limits.max_tokens, most = o->max_length;
-    if (most == 0 || most > limit)
-        most = limit;
-    if (o->stride >= most)
-        return br_fail(BR_ERROR_ARGUMENT, op,
-                       "the option stride is %" PRId64 ", must be less than the %" PRId64
-                       " tokens of a part",
-                       o->stride, most);
-    return br_tokenizer_encode(
-        self->tokenizer, text, NULL,
-        BR_OPTIONS(br_encode, .max_length = most, .stride = o->stride > 0 ? o->stride : 0));
-}
-
-static bool tag_parts(br_entities *all, const br_pipeline *self, const br_text *text,
-                      const br_tag_options *o, const br_encoding *e)
-{
-    list l = { all, 0 };
-    int64_t parts = o->stride >= 0 ? 1 + e->n_overflow : 1;
-    bool ok = true;
-    for (int64_t i = 0; ok && i < parts; i++)
-        ok = tag_part(&l, self, o, *text, i ? &e->overflow[i - 1] : e);
-    if (ok && parts > 1)
-        keep_best(all);
-    return ok;
-}
-
-br_entities *br_pipeline_tag(br_pipeline *self, const br_text *text, const br_tag_options *options)
-{
-    const br_tag_options *o = BR_OPTIONS_OF(op, br_tag, options);
-    if (!br__pipeline_begin(op, self, BR_TASK_TOKEN_CLASSIFICATION) ||
-        !br__required(op, "text", text) || !check_options(o))
-        return NULL;
-    br_scope *scope = br_no_grad_begin();
-    br_text *copy = br__copy_texts(op, "text", 1, text);
-    br_encoding *e = copy ? encode(self, copy, o) : NULL;
-    br_entities *all = e ? br_calloc(1, sizeof *all) : NULL;
-    if (all && !tag_parts(all, self, copy, o, e)) {
-        br_entities_free(all);
-        all = NULL;
-    }
-    br_encoding_free(e);
-    br_free(copy);
-    br_scope_end(scope);
-    return all;
+    all->count = kept + 1;
 }
 
 void br_entities_free(br_entities *entities)

@@ -210,64 +210,6 @@ static bool read_transformer(br_sentence_settings *s, const br_sentence_transfor
     return ok;
 }
 
-/* ---- Prompts --------------------------------------------------------------------------------- */
-
-/* Sets *prompt to the prompt of that name; to "" if it is null, or if it is missing and
- * sentence-transformers gives every model an empty one; else to NULL if it is missing. */
-static bool find_prompt(const br_sentence_settings *s, const char *name, const char **prompt)
-{
-    const json_t *value = json_object_get(s->prompts, name);
-    bool optional = strcmp(name, "query") == 0 || strcmp(name, "document") == 0;
-    *prompt = json_string_value(value);
-    if (json_is_null(value) || (!value && optional))
-        *prompt = "";
-    if (!value || *prompt)
-        return true;
-    const br_model_json f = { .op = op, .path = s->prompts_path };
-    return br__model_json_refuse(&f, "the prompt \"%s\" is not a string", br_printable(name));
-}
-
-bool br__sentence_prompt(const br_sentence_settings *s, const char *name, const char **prompt)
-{
-    if (!find_prompt(s, name, prompt))
-        return false;
-    if (!*prompt)
-        br_fail(BR_ERROR_ARGUMENT, op, "the option prompt_name is \"%s\", %s %s",
-                br_printable(name),
-                s->prompts ? "must be the name of one of the prompts in" : "but no prompts are in",
-                s->prompts ? s->prompts_path : s->folder);
-    return *prompt;
-}
-
-/* Keeps the prompts, and sets the one that default_prompt_name names. */
-static bool choose_prompt(br_sentence_settings *s, const br_model_json *f)
-{
-    json_t *name = br__model_json_get(f, "default_prompt_name"),
-           *prompts = json_object_get(f->value, "prompts");
-    if (prompts && !json_is_object(prompts))
-        return br__model_json_refuse_value(f, "prompts", prompts, "an object");
-    s->prompts = json_incref(prompts);
-    if (!name)
-        return true;
-    if (!json_is_string(name))
-        return br__model_json_refuse_value(f, "default_prompt_name", name, "a string");
-    if (!find_prompt(s, json_string_value(name), &s->prompt))
-        return false;
-    return s->prompt || br__model_json_refuse_value(f, "default_prompt_name", name,
-                                                    "the name of one of the prompts");
-}
-
-static bool read_prompts(br_sentence_settings *s, const char *dir)
-{
-    br_model_json f;
-    bool ok =
-        br__model_json_open(op, &f, dir, "config_sentence_transformers.json", JSON_OBJECT, false);
-    s->prompts_path = f.path ? br_strdup(f.path) : NULL;
-    ok = ok && s->prompts_path && choose_prompt(s, &f);
-    br__model_json_close(&f);
-    return ok;
-}
-
 /* ---- modules.json ---------------------------------------------------------------------------- */
 
 /* The modules before those that map embeddings to embeddings. */
@@ -366,7 +308,8 @@ static bool read_modules(br_sentence_settings *s, const br_model_json *f, const 
     s->folder = folders[TRANSFORMER];
     s->config = ok ? br_auto_config_load(s->folder) : NULL;
     ok = s->config && read_transformer(s, o) &&
-         (!folders[POOLING] || read_pooling(s, folders[POOLING], o)) && read_prompts(s, dir);
+         (!folders[POOLING] || read_pooling(s, folders[POOLING], o)) &&
+         br__prompts_read(&s->prompts, op, dir, true);
     br_free(folders[POOLING]);
     return ok;
 }
@@ -418,8 +361,7 @@ void br__sentence_free(br_sentence_settings *s)
 {
     br_free(s->folder);
     br_auto_config_free(s->config);
-    br_free(s->prompts_path);
-    json_decref(s->prompts);
+    br__prompts_free(&s->prompts);
     for (int i = 0; i < s->n_modules; i++) {
         br__sentence_module_free(&s->modules[i]);
         br_free(s->module_folders[i]);

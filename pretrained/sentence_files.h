@@ -3,6 +3,7 @@
 #ifndef BR_SENTENCE_FILES_H
 #define BR_SENTENCE_FILES_H
 
+#include "pretrained/prompts.h"
 #include "pretrained/sentence_modules.h"
 
 #include <brasa/pretrained/auto_config.h>
@@ -27,11 +28,9 @@ typedef struct br_sentence_settings {
     bool lower_case; /* lower-case the text, whatever the tokenizer does */
     /* Name of the transformer module's file: sentence_bert_config.json or the like. */
     const char *settings_file;
-    int64_t max_length;  /* truncate texts to this number of tokens; 0: do not truncate */
-    bool truncate_left;  /* remove tokens from the beginning */
-    char *prompts_path;  /* path of config_sentence_transformers.json, which may be missing */
-    json_t *prompts;     /* its object of prompts by name, or NULL */
-    const char *prompt;  /* precedes each text by default; owned by `prompts`; NULL: none */
+    int64_t max_length; /* truncate texts to this number of tokens; 0: do not truncate */
+    bool truncate_left; /* remove tokens from the beginning */
+    br_prompts prompts;
     bool include_prompt; /* also pool the prompt's tokens */
 } br_sentence_settings;
 
@@ -46,9 +45,5 @@ void br__sentence_free(br_sentence_settings *s);
 bool br__sentence_load_modules(br_sentence_settings *s, int64_t *dimension);
 /* Runs these modules on pooled embeddings [n, size]. */
 br_tensor *br__sentence_run_modules(const br_sentence_settings *s, br_tensor *rows);
-/* Sets *prompt to the prompt of that name, which is owned by the settings; "" if it is null, or if
- * it is missing and sentence-transformers gives every model an empty one. Returns false with an
- * error on failure. */
-bool br__sentence_prompt(const br_sentence_settings *s, const char *name, const char **prompt);
 
 #endif

@@ -263,13 +263,8 @@ typedef struct encoding {
 
 static bool choose_prompt(encoding *e)
 {
-    const br_sentence_settings *s = &e->self->settings;
-    e->prompt = s->prompt ? s->prompt : "";
-    if (e->o->prompt)
-        e->prompt = e->o->prompt;
-    else if (e->o->prompt_name)
-        return br__sentence_prompt(s, e->o->prompt_name, &e->prompt);
-    return true;
+    return br__prompts_choose(&e->self->settings.prompts, e->o->prompt, e->o->prompt_name,
+                              &e->prompt);
 }
 
 /* Sets the number of tokens of the prompt: all except a special token at its end. */
@@ -286,22 +281,6 @@ static bool count_prompt(encoding *e)
     return prompt;
 }
 
-/* Replaces n texts by texts that begin with the prompt. Returns their memory, which the caller
- * frees with br_free(), or NULL and an error. */
-static char *add_prompt(const char *prompt, int64_t n, br_text *texts)
-{
-    size_t length = strlen(prompt), total = 1;
-    for (int64_t i = 0; i < n; i++)
-        total += length + (size_t)texts[i].length;
-    char *memory = br_malloc(total), *end = memory;
-    for (int64_t i = 0; memory && i < n; i++) {
-        br_text prompted = { end, (int64_t)length + texts[i].length };
-        end = mempcpy(mempcpy(end, prompt, length), texts[i].data, (size_t)texts[i].length);
-        texts[i] = prompted;
-    }
-    return memory;
-}
-
 /* Encodes the n texts order[0] .. order[n - 1] with the prompt. */
 static bool tokenize(const encoding *e, const int64_t *order, int64_t n, br_token_batch *batch)
 {
@@ -309,7 +288,7 @@ static bool tokenize(const encoding *e, const int64_t *order, int64_t n, br_toke
     br_encode_options o =
         *BR_OPTIONS(br_encode, .max_length = s->max_length, .truncate_left = s->truncate_left);
     br_text *texts = br__chosen_texts(e->texts, order, n);
-    char *memory = texts && *e->prompt ? add_prompt(e->prompt, n, texts) : NULL;
+    char *memory = texts && *e->prompt ? br__add_prompt(e->prompt, n, texts) : NULL;
     bool ok =
         !br_failed() && br_tokenizer_encode_batch(e->self->tokenizer, n, texts, NULL, &o, batch);
     br_free(memory);

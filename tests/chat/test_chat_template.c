@@ -1,5 +1,6 @@
 /* tests/chat/test_chat_template.c - chat templates write what jinja2 writes (chat_cases.json,
  * recorded by record_chat.py), and refuse what they do not know, bad arguments and endless work. */
+#include "tests/pretrained/gguf_writer.h"
 #include "tests/support.h"
 #include "tests/temporary.h"
 
@@ -345,4 +346,34 @@ Test(chat, bad_arguments)
     check_fails(render("", "{\"documents\": {}}"), "documents must be a list of JSON objects");
     br_chat_template_free(t);
     br_chat_template_free(NULL);
+}
+
+/* ---- GGUF files ------------------------------------------------------------------------------ */
+
+Test(chat, gguf_files)
+{
+    char path[96];
+    gguf_writer w = { 0 };
+    cr_assert(temporary_folder("chat", folder));
+    snprintf(path, sizeof path, "%s/model.gguf", folder);
+    w_string(&w, "tokenizer.chat_template", "one {{ eos_token is defined }}");
+    w_string(&w, "tokenizer.chat_template.rag", "two");
+    w_u32(&w, "tokenizer.chat_template.bad", 1);
+    w_end(&w, path);
+    br_chat_template *t = br_chat_template_load(path, NULL, NULL);
+    check_ok();
+    char *text = br_chat_template_render(t, 0, NULL, NULL);
+    cr_assert_str_eq(text, "one False");
+    br_free(text);
+    br_chat_template_free(t);
+    t = br_chat_template_load(path, "rag", NULL);
+    text = br_chat_template_render(t, 0, NULL, NULL);
+    cr_assert_str_eq(text, "two");
+    br_free(text);
+    br_chat_template_free(t);
+    check_fails(br_chat_template_load(path, "x", NULL),
+                "model.gguf: there is no chat template: the metadata lacks "
+                "tokenizer.chat_template.x");
+    check_fails(br_chat_template_load(path, "bad", NULL), "tokenizer.chat_template.bad");
+    cr_assert(unlink(path) == 0 && rmdir(folder) == 0);
 }

@@ -3,6 +3,9 @@
 #include "tests/cli/program.h"
 #include "tests/support.h"
 
+#include <brasa/brasa.h>
+#include <stdio.h>
+
 TestSuite(cli_classify, .init = program_begin, .fini = program_end);
 
 /* Creates a folder with a recorded model of three labels and a vocabulary of its 22 tokens: "a",
@@ -60,6 +63,11 @@ Test(cli_classify, entities)
         "\"$BRASA\" tag -m $OUT/model --ignore $label a >$OUT/t && echo a | cmp - $OUT/t");
     program_shell("\"$BRASA\" tag -m $OUT/model -g none -l 4 'a a a a' | wc -l | grep -qx 3");
     program_shell("\"$BRASA\" tag -m $OUT/model -l 4 --stride 0 'a a a a' >$OUT/t");
+    program_shell("printf 'aaa a aa a\\naa\\na aaa a\\n' >$OUT/texts && "
+                  "\"$BRASA\" tag -m $OUT/model -g none -j -f $OUT/texts >$OUT/t && "
+                  "\"$BRASA\" tag -m $OUT/model -g none -j -b 1 -f $OUT/texts | cmp - $OUT/t && "
+                  "\"$BRASA\" tag -m $OUT/model -g none -j 'aaa a aa a' aa 'a aaa a' | "
+                  "cmp - $OUT/t && test $(wc -l <$OUT/t) = 3");
 }
 
 /* The model of the other tests has three labels, so a model that answers has none of them. */
@@ -113,6 +121,7 @@ Test(cli_classify, refused)
     program_check("tag -m $OUT/model -g words a", 2,
                   "--group is 'words', must be simple, first, average, max or none");
     program_check("tag -m $OUT/model -l 2 a", 2, "--max-length is '2', must be at least 3");
+    program_check("tag -m $OUT/model -b 0 a", 2, "--batch-size is '0', must be 1 .. 65536");
     program_check("tag -m $OUT/model --stride -1 a", 2, "--stride is '-1', must be at least 0");
     program_check("tag -m $OUT/model --stride 2 -g none a", 2,
                   "--stride needs a --group other than none");
@@ -120,8 +129,74 @@ Test(cli_classify, refused)
                   "stride is 4, must be less than the 4 tokens of a part");
 }
 
-/* The best text comes first; JSON has the places of the texts. */
+/* Leaves the first label of the model. */
+static void make_ranker(void)
+{
+    char path[300];
+    make_model();
+    snprintf(path, sizeof path, "%s/model/model.safetensors", program_directory);
+    br_scope *scope = br_scope_begin();
+    br_safetensors *file =
+        br_safetensors_open(BRASA_TEST_DIR "/models/encoders/bert2/model.safetensors", NULL);
+    br_named_list *all = br_safetensors_all(file);
+    cr_assert(all, "%s", br_error_message());
+    br_named_tensor items[100];
+    br_named_list one = { all->count, items };
+    for (int64_t i = 0; i < all->count; i++) {
+        items[i] = all->items[i];
+        if (strncmp(items[i].name, "classifier.", 11) == 0)
+            items[i].tensor = br_contiguous(br_narrow(items[i].tensor, 0, 0, 1));
+    }
+    cr_assert(br_safetensors_save(path, &one, 0, NULL), "%s", br_error_message());
+    br_named_list_free(all);
+    br_safetensors_close(file);
+    br_scope_end(scope);
+    program_shell(
+        "tr -d '\\n' <$OUT/model/config.json | sed 's/\"id2label\": {[^}]*}/\"id2label\": "
+        "{\"0\": \"fit\"}/; s/\"label2id\": {[^}]*}/\"label2id\": {\"fit\": 0}/' >$OUT/c && "
+        "mv $OUT/c $OUT/model/config.json");
+}
+
+/* The best text comes first; JSON has the places of the texts. Lines of a file give the same as
+ * arguments. */
 Test(cli_classify, ranks_of_texts)
+{
+    make_ranker();
+    program_shell("\"$BRASA\" rerank -m $OUT/model a 'aa a' aaa aaaa >$OUT/r && "
+                  "grep -Ec '^ 0[.][0-9]{4}  (aa a|aaa|aaaa)$' $OUT/r | grep -qx 3 && "
+                  "sort -c -r -n $OUT/r");
+    program_shell("\"$BRASA\" rerank -m $OUT/model -j a 'aa a' aaa aaaa >$OUT/j && "
+                  "sed 's/.*\"text\":\"\\(.*\\)\"}$/\\1/' $OUT/j >$OUT/1 && "
+                  "sed 's/^ *[0-9.]*  //' $OUT/r | cmp - $OUT/1 && "
+                  "grep -o 'corpus_id\":[0-9]' $OUT/j | sort | tr -dc 0-9 | grep -qx 012 && "
+                  "grep -q '{\"corpus_id\":0,\"score\":0[.][0-9]*,\"text\":\"aa a\"}' $OUT/j");
+    program_shell("\"$BRASA\" rerank -m $OUT/model -k 2 -j a 'aa a' aaa aaaa >$OUT/k && "
+                  "head -n 2 $OUT/j | cmp - $OUT/k");
+    program_shell("printf 'aa a\\naaa\\r\\naaaa\\n' >$OUT/texts && "
+                  "\"$BRASA\" rerank -m $OUT/model -f $OUT/texts -j a | cmp - $OUT/j");
+    program_shell("\"$BRASA\" rerank -m $OUT/model --scores logits a 'aa a' aaa aaaa | "
+                  "sed 's/^ *[-0-9.]*  //' | cmp - $OUT/1");
+    program_check("rerank -m $OUT/model -f $OUT/texts a aa", 2, "either texts or --file");
+    program_check("rerank -m $OUT/model a", 2, "either texts or --file is required");
+}
+
+/* A prompt of the folder precedes the query. */
+Test(cli_classify, ranks_with_prompts)
+{
+    make_ranker();
+    program_shell(
+        "echo '{\"prompts\": {\"q\": \"aaaaa \", \"none\": null}, "
+        "\"default_prompt_name\": \"q\"}' >$OUT/model/config_sentence_transformers.json && "
+        "\"$BRASA\" rerank -m $OUT/model -j a aa aaa >$OUT/0 && "
+        "\"$BRASA\" rerank -m $OUT/model -j 'aaaaa a' aa aaa >$OUT/1 && "
+        "! cmp -s $OUT/0 $OUT/1 && echo '[]' >$OUT/model/modules.json && "
+        "\"$BRASA\" rerank -m $OUT/model -j a aa aaa | cmp - $OUT/1 && "
+        "\"$BRASA\" rerank -m $OUT/model -j --prompt-name none a aa aaa | cmp - $OUT/0");
+    program_check("rerank -m $OUT/model --prompt-name p a aa", 1,
+                  "the option prompt_name is \"p\", must be the name of one of the prompts in");
+}
+
+Test(cli_classify, ranks_that_are_refused)
 {
     make_model();
     program_check("rerank -m $OUT/model a aa", 1, "the model has 3 labels, must have 1");

@@ -97,9 +97,10 @@ class Case(calls.Finder):
             return
         way, _, _, tensors = found
         for i, place in enumerate(self.places):
-            self.freed = self.end()
-            for prototype, t in [("NULL", None), ("freed", self.freed)] + list(zip(calls.PROTOTYPES, self.prototypes)):
+            for prototype, t in [("NULL", None), ("freed", None)] + list(zip(calls.PROTOTYPES, self.prototypes)):
                 others = self.others(self.name, way)  # new modules: a call may have changed the last ones
+                if prototype == "freed":  # now, because making modules ends so many tensors that its memory is reused
+                    t = self.freed = self.end()
                 *faults, message = self.call(others, tensors[:i] + [t] + tensors[i + 1:])
                 yield from faults
                 if message and not self.names(place, t, message):

@@ -60,7 +60,7 @@ static void read_sentence(const char *path)
     require_answer(ok);
     require(!ok || (s.n_modes > 0 && s.n_modes <= BR_MAX_POOLINGS && s.max_length >= 0));
     if (ok)
-        require_answer(br__sentence_prompt(&s, "query", &prompt));
+        require_answer(br__prompts_choose(&s.prompts, NULL, "query", &prompt));
     br__sentence_free(&s);
 }
 

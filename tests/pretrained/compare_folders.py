@@ -187,16 +187,27 @@ class Comparison:
                 self.problem("saved folder of sentence-transformers: other embeddings")
 
     def embeddings(self, folder, tokenizer, texts):
-        lines = self.run("embed", "--dtype", "f32", "--json", "--model", folder.path, "--", *texts).splitlines()
-        have = torch.tensor([json.loads(line)["embedding"] for line in lines])
+        """Compares embeddings in f32, and those of sentence-transformers also in the dtype of the folder."""
         rows = sentence_embeddings if folder.sentence else mean_embeddings
         single, double = [rows(folder, tokenizer, texts, dtype) for dtype in (torch.float32, torch.float64)]
+        same = self.compare_embeddings(folder, texts, ["--dtype", "f32"], single, double)
+        own = sentence_embeddings(folder, tokenizer, texts, "own", "auto") if folder.sentence and same else single
+        if own[0].dtype != torch.float32:
+            double = sentence_embeddings(folder, tokenizer, texts, torch.float64, "auto")
+            self.compare_embeddings(folder, texts, [], own, double)
+
+    def compare_embeddings(self, folder, texts, options, near, double):
+        lines = self.run("embed", *options, "--json", "--model", folder.path, "--", *texts).splitlines()
+        have = torch.tensor([json.loads(line)["embedding"] for line in lines])
+        epsilon = max(torch.finfo(near[0].dtype).eps, torch.finfo(torch.float32).eps)  # Brasa's are f32
         self.counts["embeddings"] += len(texts)
-        for text, h, s, d in zip(texts, have, single, double):
-            error = deviation(h, d, [s], torch.finfo(torch.float32).eps)
+        for text, h, s, d in zip(texts, have, near, double):
+            error = deviation(h, d, [s], epsilon)
             if not error <= 1:
-                return self.problem(f"embedding of {text!a} differs by {error:.3g} times what is allowed: "
-                                    f"{h[:4].tolist()}\n  expected {d[:4].tolist()}")
+                self.problem(f"embedding of {text!a} ({near[0].dtype}) differs by {error:.3g} times what is allowed: "
+                             f"{h[:4].tolist()}\n  expected {d[:4].tolist()}")
+                return False
+        return True
 
     def generated(self, folder, model, tokenizer, prompts):
         for prompt in prompts:
@@ -231,14 +242,14 @@ def exactly(folder, dtype):
 
 
 def sentence_embeddings(folder, tokenizer, texts, dtype, loaded=torch.float32):
-    """Returns embeddings by a model that is loaded in one dtype and converted to another. None: to any other, so that
-    the weights are copied and their alignment in the file does not change the last bits."""
+    """Returns embeddings by a model that is loaded in one dtype and converted to another. "own": not converted. None: to
+    any other, so that the weights are copied and their alignment in the file does not change the last bits."""
     with exactly(folder, dtype):
         model = SentenceTransformer(str(folder.path), device="cpu", local_files_only=True,
                                     model_kwargs={"dtype": loaded, "attn_implementation": "eager"},
                                     config_kwargs=NO_CHUNKS)
         other = torch.float64 if model.dtype == torch.float32 else torch.float32
-        model = model.to(dtype or other)
+        model = model if dtype == "own" else model.to(dtype or other)
         # One text at a time, because texts that are padded on the left have other positions in a batch.
         return [model.encode([text], convert_to_tensor=True)[0] for text in texts]
 

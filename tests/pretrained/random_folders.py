@@ -101,7 +101,8 @@ def pooling(rng, width, may_exclude):
     else:
         result["pooling_mode"] = chosen[0] if len(chosen) == 1 else chosen
     if rng.random() < 0.5:
-        result["include_prompt"] = rng.choice([False, None]) if may_exclude else None
+        excluded = rng.choice([False, None])
+        result["include_prompt"] = excluded if may_exclude else True
     return result
 
 

@@ -28,6 +28,7 @@ TEXTS += [" ".join(random.Random(i).choices(["ada", "love", "lovelace", "Xavier"
           for i in range(10)]
 PAIRS = [("ada", "met john"), ("in london", ","), ("lovelaces", "lovelaces , in -")]
 QUERY = "met lovelace in london"
+PROMPTS = {"prompts": {"a": "in london ", "b": "ada , "}, "default_prompt_name": "a"}
 LONG = "ada lovelace met john in london , in london john met ada - ada lovelace"
 
 
@@ -45,8 +46,8 @@ def make(folder, problem_type):
     return words
 
 
-def rank(folder, changes, limit):
-    """Returns the scores of the texts by a cross-encoder with the first label only."""
+def rank(folder, changes, limit, prompts=None, **options):
+    """Returns the scores of the texts by a cross-encoder with the first label only. Its prompts are saved with it."""
     make(folder, None)
     tensors = load_file(folder / "model.safetensors")
     for name in ("classifier.weight", "classifier.bias"):
@@ -56,8 +57,12 @@ def rank(folder, changes, limit):
     config |= {"id2label": {0: "LABEL_0"}, "label2id": {"LABEL_0": 0}, **changes}
     (folder / "config.json").write_text(json.dumps(config))
     BertTokenizer.from_pretrained(folder, model_max_length=limit).save_pretrained(folder)
+    if prompts:
+        saved = folder / "saved"
+        CrossEncoder(str(folder), device="cpu", local_files_only=True, **prompts).save_pretrained(str(saved))
+        folder = saved
     model = CrossEncoder(str(folder), device="cpu", local_files_only=True)
-    return [float(x) for x in model.predict([(QUERY, text) for text in TEXTS])]
+    return [float(x) for x in model.predict([(QUERY, text) for text in TEXTS], **options)]
 
 
 def scores(results):
@@ -94,7 +99,8 @@ def main():
         recorded["ranks"] = {
             "plain": rank(folder, {}, 14), "short": rank(folder, {}, 9),
             "new": rank(folder, {"sentence_transformers": {"activation_fn": identity}}, 14),
-            "old": rank(folder, {"sbert_ce_default_activation_function": identity}, 14)}
+            "old": rank(folder, {"sbert_ce_default_activation_function": identity}, 14),
+            "prompt": rank(folder, {}, 14, PROMPTS), "other prompt": rank(folder, {}, 14, PROMPTS, prompt_name="b")}
         recorded["query"] = QUERY
     print(json.dumps(recorded))
 

@@ -288,6 +288,30 @@ Test(pipeline, ranks_equal_sentence_transformers)
     check_ranks(newer, "plain", NULL);
 }
 
+/* Prompts precede the query. They count in folders that sentence-transformers has saved. */
+Test(pipeline, ranks_with_prompts)
+{
+    write_side("config_sentence_transformers.json",
+               "{\"prompts\": {\"a\": \"in london \", \"b\": \"ada , \"}, "
+               "\"default_prompt_name\": \"a\"}");
+    check_ranks("{}", "plain", NULL);
+    check_ranks("{}", "other prompt", BR_OPTIONS(br_rerank, .prompt = "ada , "));
+    write_side("modules.json", "[]");
+    check_ranks("{}", "prompt", NULL);
+    check_ranks("{}", "other prompt", BR_OPTIONS(br_rerank, .prompt_name = "b"));
+    check_ranks("{}", "plain", BR_OPTIONS(br_rerank, .prompt = "", .prompt_name = "b"));
+    br_pipeline *p = load_ranker("{}");
+    const br_text text = { "ada", -1 };
+    check_fails(
+        br_pipeline_rerank(p, &text, 1, &text, BR_OPTIONS(br_rerank, .prompt_name = "query")),
+        "pipeline_rerank: the option prompt_name is \"query\", must be the name of one of the "
+        "prompts in ");
+    remove(files_path("modules.json"));
+    check_fails(br_pipeline_rerank(p, &text, 1, &text, BR_OPTIONS(br_rerank, .prompt_name = "b")),
+                "the option prompt_name is \"b\", but no prompts are in ");
+    br_pipeline_free(p);
+}
+
 Test(pipeline, ranks_that_are_refused)
 {
     const br_text text = { "ada", -1 };
@@ -346,6 +370,89 @@ Test(pipeline, entities_equal_transformers)
     check_entities("parts", br_pipeline_tag(p, &longer, &o), get("parts"));
     o.ignored_label = "";
     check_entities("all", br_pipeline_tag(p, &texts[0], &o), get("all"));
+    br_pipeline_free(p);
+}
+
+static void check_same(br_entities *found, br_entities *wanted, int64_t i, double tolerance)
+{
+    cr_assert(found && wanted, "%s", br_error_message());
+    cr_assert_eq(found->count, wanted->count, "text %d", (int)i);
+    for (int64_t k = 0; k < found->count; k++) {
+        const br_entity *a = &found->items[k], *b = &wanted->items[k];
+        cr_assert_str_eq(a->label, b->label);
+        cr_assert(fabs(a->score - b->score) <= tolerance, "text %d: %.17g, not %.17g", (int)i,
+                  a->score, b->score);
+        cr_assert(a->bytes.begin == b->bytes.begin && a->bytes.end == b->bytes.end);
+        cr_assert(a->chars.begin == b->chars.begin && a->chars.end == b->chars.end);
+    }
+    br_entities_free(found);
+    br_entities_free(wanted);
+}
+
+/* Many texts, also in parts and in batches of any size, have the entities of each text, to the bit.
+ */
+Test(pipeline, entities_of_many_texts)
+{
+    br_pipeline *p = load(BR_TASK_TOKEN_CLASSIFICATION, NULL);
+    br_text texts[MAX_TEXTS + 1];
+    int64_t n = read_texts(texts);
+    texts[n++] = text_of(get("long"));
+    static const struct {
+        br_aggregation aggregation;
+        int64_t max_length, stride, batch_size;
+    } rows[] = {
+        { BR_AGGREGATE_NONE, 0, -1, 32 },   { BR_AGGREGATE_SIMPLE, 9, -1, 1 },
+        { BR_AGGREGATE_FIRST, 8, 2, 3 },    { BR_AGGREGATE_AVERAGE, 5, 0, 7 },
+        { BR_AGGREGATE_MAX, 0, -1, 65536 },
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        br_entities *found[MAX_TEXTS + 1];
+        br_tag_options o = *BR_OPTIONS(br_tag, .aggregation = rows[r].aggregation,
+                                       .ignored_label = "", .max_length = rows[r].max_length,
+                                       .stride = rows[r].stride, .batch_size = rows[r].batch_size);
+        cr_assert(br_pipeline_tag_batch(p, n, texts, &o, found), "%s", br_error_message());
+        for (int64_t i = 0; i < n; i++)
+            check_same(found[i], br_pipeline_tag(p, &texts[i], &o), i, 0);
+    }
+    br_pipeline_free(p);
+}
+
+/* Batches that are padded, here because a recorder is open, differ from single texts by rounding.
+ */
+Test(pipeline, entities_of_padded_batches)
+{
+    br_pipeline *p = load(BR_TASK_TOKEN_CLASSIFICATION, NULL);
+    br_text texts[MAX_TEXTS];
+    br_entities *found[MAX_TEXTS];
+    int64_t n = read_texts(texts);
+    br_tag_options o = *BR_OPTIONS(br_tag, .ignored_label = "", .batch_size = 6);
+    br_recorder *recorder = br_recorder_begin();
+    cr_assert(br_pipeline_tag_batch(p, n, texts, &o, found), "%s", br_error_message());
+    br_recorder_end(recorder);
+    for (int64_t i = 0; i < n; i++)
+        check_same(found[i], br_pipeline_tag(p, &texts[i], &o), i, TOLERANCE);
+    br_pipeline_free(p);
+}
+
+/* Progress is told, and a failure leaves no entities. */
+Test(pipeline, tagging_that_stops)
+{
+    br_pipeline *p = load(BR_TASK_TOKEN_CLASSIFICATION, NULL);
+    br_text texts[MAX_TEXTS];
+    br_entities *found[MAX_TEXTS];
+    int64_t n = read_texts(texts), done = 0;
+    br_tag_options o =
+        *BR_OPTIONS(br_tag, .batch_size = 4, .on_batch = stop_after_8, .context = &done);
+    found[0] = found[n - 1] = (br_entities *)texts;
+    check_fails(br_pipeline_tag_batch(p, n, texts, &o, found),
+                "on_batch returned false after 8 of");
+    cr_assert(done == 8 && !found[0] && !found[n - 1]);
+    check_fails(br_pipeline_tag_batch(p, n, texts, NULL, NULL), "entities is NULL");
+    check_fails(br_pipeline_tag_batch(p, 1, NULL, NULL, found), "texts is NULL");
+    check_fails(br_pipeline_tag_batch(p, -1, texts, NULL, found), "n is -1, must be at least 0");
+    check_fails(br_pipeline_tag_batch(NULL, 1, texts, NULL, found), "self is NULL");
+    check_fails(br_pipeline_tag(p, texts, BR_OPTIONS(br_tag, .batch_size = 0)), "batch_size is 0");
+    cr_assert(br_pipeline_tag_batch(p, 0, NULL, NULL, NULL), "%s", br_error_message());
     br_pipeline_free(p);
 }
 

@@ -100,6 +100,10 @@ typedef struct br_rerank_options {
      * returns false, scoring stops with an error. */
     bool (*on_batch)(void *context, int64_t done, int64_t total);
     void *context;
+    const char *prompt; /* precedes the query; "": none; NULL: the one of prompt_name */
+    /* The name of one of the prompts in config_sentence_transformers.json, which counts in a folder
+     * with modules.json; NULL: the default prompt of that file, if there is one. */
+    const char *prompt_name;
 } br_rerank_options;
 #define br_rerank_default_fields .struct_size = sizeof(br_rerank_options), .batch_size = 32
 BR_API br_rerank_options br_rerank_defaults(void);
@@ -136,9 +140,14 @@ typedef struct br_tag_options {
     /* Number of tokens that consecutive parts of a text share. A longer text is read in parts, and
      * of overlapping entities the longest is kept. -1: the rest of a longer text is left out. */
     int64_t stride;
+    int64_t batch_size; /* number of texts, or parts of texts, that the model reads together */
+    /* Called by br_pipeline_tag_batch() after each batch with the number of texts tagged so far,
+     * and of all texts. If it returns false, tagging stops with an error. */
+    bool (*on_batch)(void *context, int64_t done, int64_t total);
+    void *context;
 } br_tag_options;
 #define br_tag_default_fields \
-    .struct_size = sizeof(br_tag_options), .ignored_label = "O", .stride = -1
+    .struct_size = sizeof(br_tag_options), .ignored_label = "O", .stride = -1, .batch_size = 32
 BR_API br_tag_options br_tag_defaults(void);
 
 typedef struct br_entity {
@@ -157,6 +166,12 @@ typedef struct br_entities {
  */
 BR_API br_entities *br_pipeline_tag(br_pipeline *self, const br_text *text,
                                     const br_tag_options *options);
+/* Sets entities[0] .. entities[n - 1] to the entities of n texts, each for br_entities_free().
+ * Texts of similar length share a batch. In f32 the entities of a text are those of
+ * br_pipeline_tag(), to the bit, if the model's family takes packed batches; else they may differ
+ * by rounding. Returns false and an error on failure; then all are NULL. `options` may be NULL. */
+BR_API bool br_pipeline_tag_batch(br_pipeline *self, int64_t n, const br_text *texts,
+                                  const br_tag_options *options, br_entities **entities);
 /* Frees entities. NULL is ignored. */
 BR_API void br_entities_free(br_entities *entities);
 
