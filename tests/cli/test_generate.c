@@ -217,10 +217,9 @@ Test(cli_generate, mask_by_its_role)
     program_check("fill-mask -m $OUT/model 'a [MASK]'", 1, "has no mask token");
     program_shell("rm $OUT/model/tokenizer_config.json; "
                   "(printf '[PAD]\\n[UNK]\\n[CLS]\\n[SEP]\\n'; seq 36) >$OUT/model/vocab.txt");
-    program_check(
-        "fill-mask -m $OUT/model '1 [MASK]'", 1,
-        "the text has the token '[MASK]' with id 40, but the model's vocab_size is only "
-        "40");
+    program_check("fill-mask -m $OUT/model '1 [MASK]'", 1,
+                  "the text has the token '[MASK]' with id 40, but the model's vocab_size is only "
+                  "40");
 }
 
 /* A message names an option of the command, and none that only a function of the library has. */
