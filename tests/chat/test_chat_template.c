@@ -72,6 +72,28 @@ Test(chat, recorded)
     json_decref(records);
 }
 
+/* What the recorded templates do not decide. */
+Test(chat, rules_of_python_and_jinja)
+{
+    static const struct {
+        const char *template, *text;
+    } cases[] = {
+        { "{{ -7 // 2 }} {{ 7 // -2 }} {{ -7 % 3 }} {{ 7 % -3 }}", "-4 -4 2 -2" },
+        { "{{ 1 < 3 > 2 }} {{ 1 < 3 < 2 }}", "True False" },
+        { "{% for i in range(4) %}{% if i == 1 %}{% continue %}{% endif %}"
+          "{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}",
+          "0" },
+        { "{% set a = 1 %}{% macro m() %}{{ a }}{% endmacro %}"
+          "{% for i in [1] %}{% set a = 2 %}{{ a }}{{ m() }}{% endfor %}",
+          "21" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = render(cases[i].template, NULL);
+        cr_assert_str_eq(text, cases[i].text);
+        br_free(text);
+    }
+}
+
 /* ---- Conversations --------------------------------------------------------------------------- */
 
 static const br_chat_message turns[] = { { "user", " What? " },
