@@ -66,6 +66,11 @@ br_chat_template *br_chat_template_parse(const char *text, const br_tokenizer *t
     return br__required(op, "text", text) ? parse("template", text, strlen(text), tokenizer) : NULL;
 }
 
+static bool is_default(const char *name)
+{
+    return !name || strcmp(name, "default") == 0;
+}
+
 /* Reads the file of a template. Sets *exists to whether there is one. */
 static br_chat_template *from_file(const char *dir, const char *file, const br_tokenizer *tokenizer,
                                    bool *exists)
@@ -87,7 +92,7 @@ static br_chat_template *from_file(const char *dir, const char *file, const br_t
 static const json_t *choose(const json_t *value, const char *name, br__text *names)
 {
     if (json_is_string(value))
-        return !name || strcmp(name, "default") == 0 ? value : NULL;
+        return is_default(name) ? value : NULL;
     size_t n = json_is_array(value) ? json_array_size(value) : 0;
     for (size_t i = 0; i < n; i++) {
         const json_t *entry = json_array_get(value, i);
@@ -152,11 +157,10 @@ static br_chat_template *from_config(const char *dir, const char *name,
 static br_chat_template *from_gguf(const char *path, const char *name,
                                    const br_tokenizer *tokenizer)
 {
-    bool is_default = !name || strcmp(name, "default") == 0;
     br_chat_template *self = NULL;
     br_gguf *file = br_gguf_open(path, NULL);
-    char *key =
-        br_format("tokenizer.chat_template%s%s", is_default ? "" : ".", is_default ? "" : name);
+    char *key = is_default(name) ? br_format("tokenizer.chat_template")
+                                 : br_format("tokenizer.chat_template.%s", name);
     size_t n;
     bool exists = file && key && br_gguf_metadata_type(file, key);
     const char *text = exists ? br_gguf_string(file, key, &n) : NULL;
@@ -178,12 +182,11 @@ br_chat_template *br_chat_template_load(const char *dir, const char *name,
         return NULL;
     if (br_gguf_is_file(dir))
         return from_gguf(dir, name, tokenizer);
-    bool is_default = !name || strcmp(name, "default") == 0;
-    if (!is_default && strchr(name, '/'))
+    if (!is_default(name) && strchr(name, '/'))
         return br_fail(BR_ERROR_ARGUMENT, op, "name is '%s', which contains '/'",
                        br_printable(name));
-    char *file = is_default ? br_format("chat_template.jinja")
-                            : br_format("additional_chat_templates/%s.jinja", name);
+    char *file = is_default(name) ? br_format("chat_template.jinja")
+                                  : br_format("additional_chat_templates/%s.jinja", name);
     if (!file)
         return NULL;
     br_chat_template *self = from_file(dir, file, tokenizer, &exists);
@@ -206,7 +209,7 @@ void br_chat_template_free(br_chat_template *self)
 
 static jinja_value key_of(const char *name)
 {
-    return jinja_string((jinja_text){ name, strlen(name) });
+    return jinja_string(jinja_text_of(name));
 }
 
 static bool copy_text(jinja_run *run, const char *what, const char *text, jinja_value *out)
@@ -297,9 +300,9 @@ static bool add_json(jinja_run *run, jinja_dict *variables, const char *text)
 {
     json_error_t error;
     jinja_value given;
-    json_t *json = text ? br__json_parse(op, "variables", text, strlen(text), &error) : NULL;
     if (!text)
         return true;
+    json_t *json = br__json_parse(op, "variables", text, strlen(text), &error);
     if (!json_is_object(json)) {
         if (!json && !br__failed())
             br_fail(BR_ERROR_ARGUMENT, op, "variables: line %d: %s", error.line,

@@ -36,16 +36,22 @@ static bool execute_inside(jinja_run *run, jinja_scope *scope, const jinja_node 
     return ok;
 }
 
-/* The same; *out is the text of the statements. */
+/* Goes back to the output before. If `ok`, *out is the text that was written since. */
+static bool end_capture(jinja_run *run, br__text *before, bool ok, jinja_value *out)
+{
+    br__text *text = run->output;
+    run->output = before;
+    ok = ok && br__jinja_copy(run, text->data, text->length, out);
+    br_free(text->data);
+    return ok;
+}
+
+/* Runs statements in a scope of their own; *out is their text. */
 static bool capture(jinja_run *run, jinja_scope *scope, const jinja_node *list, jinja_value *out)
 {
     br__text text = { 0 }, *before = run->output;
     run->output = &text;
-    bool ok = execute_inside(run, scope, list);
-    run->output = before;
-    ok = ok && br__jinja_copy(run, text.data, text.length, out);
-    br_free(text.data);
-    return ok;
+    return end_capture(run, before, execute_inside(run, scope, list), out);
 }
 
 /* ---- Assignments ----------------------------------------------------------------------------- */
@@ -211,11 +217,8 @@ static bool recurse(jinja_run *run, jinja_loop *self, jinja_value items, jinja_v
     run->output = &text;
     bool ok = br__jinja_enter(run) && run_loop(run, self->node, items, self->depth + 1);
     run->depth -= ok;
-    run->output = output;
     run->scope = before;
-    ok = ok && br__jinja_copy(run, text.data, text.length, out);
-    br_free(text.data);
-    return ok;
+    return end_capture(run, output, ok, out);
 }
 
 static bool execute_for(jinja_run *run, const jinja_node *node)

@@ -82,8 +82,7 @@ bool br__jinja_attribute_of(jinja_run *run, jinja_value item, jinja_value path, 
         }
         if (!br__jinja_item(run, *out, is_index ? jinja_int(index) : jinja_string(name), out))
             return false;
-        if (out->kind == JINJA_UNDEFINED && absent.kind != JINJA_ABSENT &&
-            absent.kind != JINJA_NULL)
+        if (out->kind == JINJA_UNDEFINED && jinja_is_given(absent))
             *out = absent;
         if (n == rest.n)
             return true;
@@ -96,7 +95,7 @@ FILTER(join)
     (void)all;
     jinja_value items;
     jinja_text separator = JINJA_TEXT(""), text;
-    bool by_attribute = a[1].kind != JINJA_ABSENT && a[1].kind != JINJA_NULL;
+    bool by_attribute = jinja_is_given(a[1]);
     if (!br__jinja_iterate(run, v, &items) ||
         (a[0].kind != JINJA_ABSENT && !br__jinja_str(run, a[0], &separator)))
         return false;
@@ -119,7 +118,7 @@ FILTER(sum)
         return false;
     for (size_t i = 0; i < items.sequence->n; i++) {
         jinja_value item = items.sequence->items[i];
-        if (a[0].kind != JINJA_ABSENT && a[0].kind != JINJA_NULL &&
+        if (jinja_is_given(a[0]) &&
             !br__jinja_attribute_of(run, item, a[0], (jinja_value){ 0 }, &item))
             return false;
         if (!br__jinja_check_number(run, "sum", item) || !br__jinja_check_number(run, "sum", *out))
@@ -140,7 +139,7 @@ static bool sort_key(jinja_run *run, jinja_value item, jinja_value attribute, bo
                      jinja_value *out)
 {
     *out = item;
-    if (attribute.kind != JINJA_ABSENT && attribute.kind != JINJA_NULL &&
+    if (jinja_is_given(attribute) &&
         !br__jinja_attribute_of(run, item, attribute, (jinja_value){ 0 }, out))
         return false;
     return exact || out->kind != JINJA_STRING ||
@@ -285,11 +284,7 @@ static bool choose(jinja_run *run, const char *what, jinja_value v, const jinja_
         return false;
     used += has_test;
     jinja_arguments rest = { all->n - used, all->n_named, all->values + used, all->named };
-    if (!br__jinja_new_sequence(run, JINJA_GENERATOR, out))
-        return false;
-    if (!br__jinja_truth(v)) /* also None, which has no items */
-        return true;
-    if (!br__jinja_iterate(run, v, &items))
+    if (!br__jinja_begin_generator(run, v, &items, out))
         return false;
     for (size_t i = 0; i < items.sequence->n; i++) {
         jinja_value item = items.sequence->items[i], tested = item;

@@ -34,7 +34,7 @@ FILTER(safe)
 FILTER(trim)
 {
     jinja_value chars = a[0];
-    bool any = chars.kind == JINJA_ABSENT || chars.kind == JINJA_NULL;
+    bool any = !jinja_is_given(chars);
     if ((!any && !br__jinja_check_text(run, "trim", chars)) || !as_string(run, v, a, all, out))
         return false;
     *out = jinja_string(br__jinja_strip(out->text, any ? NULL : &chars.text, true, true));
@@ -151,7 +151,7 @@ FILTER(indent)
 
 static bool read_separators(jinja_run *run, jinja_value v, jinja_json_style *style)
 {
-    if (v.kind == JINJA_ABSENT || v.kind == JINJA_NULL)
+    if (!jinja_is_given(v))
         return true;
     bool ok = v.kind == JINJA_SEQUENCE && v.sequence->form <= JINJA_TUPLE && v.sequence->n == 2 &&
               v.sequence->items[0].kind == JINJA_STRING &&
@@ -176,7 +176,7 @@ FILTER(to_json)
     if (a[1].kind == JINJA_STRING) {
         style.indented = true;
         style.indent = a[1].text;
-    } else if (a[1].kind != JINJA_ABSENT && a[1].kind != JINJA_NULL) {
+    } else if (jinja_is_given(a[1])) {
         if (!br__jinja_read_integer(run, "indent of tojson", a[1], 0, &width))
             return false;
         if (width > (int64_t)sizeof spaces - 1)

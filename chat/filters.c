@@ -24,11 +24,7 @@ static bool map(jinja_run *run, jinja_value v, const jinja_value *a, const jinja
         return false;
     jinja_arguments rest = { all->n - (all->n > 0), all->n_named, all->values + (all->n > 0),
                              all->named };
-    if (!br__jinja_new_sequence(run, JINJA_GENERATOR, out))
-        return false;
-    if (!br__jinja_truth(v)) /* also None, which has no items */
-        return true;
-    if (!br__jinja_iterate(run, v, &items))
+    if (!br__jinja_begin_generator(run, v, &items, out))
         return false;
     for (size_t i = 0; i < items.sequence->n; i++) {
         jinja_value item = items.sequence->items[i];

@@ -309,6 +309,17 @@ static inline jinja_value jinja_string(jinja_text text)
     return (jinja_value){ JINJA_STRING, { .text = text } };
 }
 
+static inline jinja_text jinja_text_of(const char *text)
+{
+    return (jinja_text){ text, strlen(text) };
+}
+
+/* Returns whether an argument has a value other than None. */
+static inline bool jinja_is_given(jinja_value v)
+{
+    return v.kind != JINJA_ABSENT && v.kind != JINJA_NULL;
+}
+
 static inline bool jinja_text_is(jinja_text text, const char *other)
 {
     size_t n = strlen(other);
@@ -334,13 +345,13 @@ static inline bool jinja_is_number(jinja_value v)
 const char *br__jinja_type(jinja_value v);
 /* Returns a bool or an integer as an integer. */
 int64_t br__jinja_integer(jinja_value v);
-/* Reads an argument that must be an integer; `absent` stands for one that the call leaves out. */
+/* Reads an argument that must be an integer; `absent` is the value if the call leaves it out. */
 bool br__jinja_read_integer(jinja_run *run, const char *what, jinja_value v, int64_t absent,
                             int64_t *value);
 /* Fail if the value is of another type. `what` begins the message. */
 bool br__jinja_check_text(jinja_run *run, const char *what, jinja_value v);
 bool br__jinja_check_number(jinja_run *run, const char *what, jinja_value v);
-/* Returns the truth of an argument; `absent` stands for one that the call leaves out. */
+/* Returns the truth of an argument; `absent` is the truth if the call leaves it out. */
 bool br__jinja_option(jinja_value v, bool absent);
 double br__jinja_number(jinja_value v);
 bool br__jinja_truth(jinja_value v);
@@ -370,6 +381,9 @@ bool br__jinja_check_key(jinja_run *run, jinja_value v);
 /* Gives the items that Python's iter() would give: characters, keys, elements. Reads a generator.
  */
 bool br__jinja_iterate(jinja_run *run, jinja_value v, jinja_value *out);
+/* Gives the same items, and an empty generator for what is made of them. Also None has no items. */
+bool br__jinja_begin_generator(jinja_run *run, jinja_value v, jinja_value *items,
+                               jinja_value *generator);
 /* Gives the tuples (key, value) of a dict. */
 bool br__jinja_pairs(jinja_run *run, const jinja_dict *dict, jinja_form form, jinja_value *out);
 /* Returns Python's len(). */

@@ -281,7 +281,7 @@ bool br__jinja_item(jinja_run *run, jinja_value v, jinja_value index, jinja_valu
 
 static bool read_bound(jinja_run *run, jinja_value v, int64_t *bound, bool *given)
 {
-    *given = v.kind != JINJA_ABSENT && v.kind != JINJA_NULL;
+    *given = jinja_is_given(v);
     return !*given || br__jinja_read_integer(run, "a slice", v, 0, bound);
 }
 

@@ -3,7 +3,7 @@
 
 static bool read_body(jinja_parser *p, const char *const *ends, jinja_node **list);
 
-/* The words that end a block: those of `if` and `for` may also begin its next part. */
+/* The words that end a block or, as "else" does, begin the block's next part. */
 static const char *const if_ends[] = { "elif", "else", "endif", NULL };
 static const char *const for_ends[] = { "else", "endfor", NULL };
 

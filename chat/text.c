@@ -1,5 +1,6 @@
 /* chat/text.c - strings of code points, as Python's. */
 #include "chat/jinja.h"
+#include "tokenizers/tokenizer_internal.h"
 
 #include <utf8proc.h>
 
@@ -42,9 +43,7 @@ jinja_text br__jinja_chars(jinja_text text, size_t index, size_t n)
 
 bool br__jinja_is_space(uint32_t c)
 {
-    return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
-           c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202F || c == 0x205F || c == 0x3000;
+    return br__is_white(c) || (c >= 0x1C && c <= 0x1F); /* the separators of ASCII count, too */
 }
 
 static bool is_stripped(const char *at, const jinja_text *chars)

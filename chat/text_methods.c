@@ -12,7 +12,7 @@
 static bool strip(jinja_run *run, jinja_value self, jinja_value chars, bool left, bool right,
                   jinja_value *out)
 {
-    bool any = chars.kind == JINJA_ABSENT || chars.kind == JINJA_NULL;
+    bool any = !jinja_is_given(chars);
     if (!any && !br__jinja_check_text(run, "strip", chars))
         return false;
     *out = jinja_string(br__jinja_strip(self.text, any ? NULL : &chars.text, left, right));
@@ -291,7 +291,7 @@ static bool split(jinja_run *run, const char *method, jinja_value self, const ji
                   bool right, jinja_value *out)
 {
     int64_t most;
-    bool at_space = a[0].kind == JINJA_ABSENT || a[0].kind == JINJA_NULL;
+    bool at_space = !jinja_is_given(a[0]);
     if ((!at_space && !br__jinja_check_text(run, method, a[0])) ||
         !br__jinja_read_integer(run, method, a[1], -1, &most) ||
         !br__jinja_new_sequence(run, JINJA_LIST, out))

@@ -31,27 +31,28 @@ int64_t br__jinja_integer(jinja_value v)
     return v.kind == JINJA_BOOL ? v.truth : v.integer;
 }
 
+static bool refuse_type(jinja_run *run, const char *what, const char *needed, jinja_value v)
+{
+    return br__jinja_check_defined(run, v) &&
+           br__jinja_fail(&run->place, "%s needs %s, not a '%s'", what, needed, br__jinja_type(v));
+}
+
 bool br__jinja_read_integer(jinja_run *run, const char *what, jinja_value v, int64_t absent,
                             int64_t *value)
 {
     *value = v.kind == JINJA_ABSENT ? absent : br__jinja_integer(v);
     return v.kind == JINJA_ABSENT || v.kind == JINJA_INT || v.kind == JINJA_BOOL ||
-           (br__jinja_check_defined(run, v) &&
-            br__jinja_fail(&run->place, "%s needs an int, not a '%s'", what, br__jinja_type(v)));
+           refuse_type(run, what, "an int", v);
 }
 
 bool br__jinja_check_text(jinja_run *run, const char *what, jinja_value v)
 {
-    return v.kind == JINJA_STRING ||
-           (br__jinja_check_defined(run, v) &&
-            br__jinja_fail(&run->place, "%s needs a string, not a '%s'", what, br__jinja_type(v)));
+    return v.kind == JINJA_STRING || refuse_type(run, what, "a string", v);
 }
 
 bool br__jinja_check_number(jinja_run *run, const char *what, jinja_value v)
 {
-    return jinja_is_number(v) ||
-           (br__jinja_check_defined(run, v) &&
-            br__jinja_fail(&run->place, "%s needs a number, not a '%s'", what, br__jinja_type(v)));
+    return jinja_is_number(v) || refuse_type(run, what, "a number", v);
 }
 
 bool br__jinja_option(jinja_value v, bool absent)
@@ -131,8 +132,6 @@ bool br__jinja_equal(jinja_value a, jinja_value b)
     if (a.kind != b.kind)
         return false;
     switch (a.kind) {
-    case JINJA_STRING:
-        return jinja_text_equal(a.text, b.text);
     case JINJA_SEQUENCE:
         return sequences_equal(a.sequence, b.sequence);
     case JINJA_DICT:
@@ -285,7 +284,7 @@ const jinja_value *br__jinja_find(const jinja_dict *dict, jinja_value key)
 
 const jinja_value *br__jinja_find_text(const jinja_dict *dict, const char *key)
 {
-    return br__jinja_find(dict, jinja_string((jinja_text){ key, strlen(key) }));
+    return br__jinja_find(dict, jinja_string(jinja_text_of(key)));
 }
 
 bool br__jinja_check_key(jinja_run *run, jinja_value v)
@@ -298,6 +297,16 @@ bool br__jinja_check_key(jinja_run *run, jinja_value v)
     return ok || br__jinja_fail(&run->place, "a '%s' cannot be a key", br__jinja_type(v));
 }
 
+static bool append_pair(jinja_run *run, jinja_dict *dict, jinja_value key, jinja_value value)
+{
+    jinja_pair *pairs = grow(run, dict->pairs, dict->n, &dict->capacity, sizeof *pairs);
+    if (!pairs)
+        return false;
+    dict->pairs = pairs;
+    dict->pairs[dict->n++] = (jinja_pair){ key, value };
+    return true;
+}
+
 bool br__jinja_put(jinja_run *run, jinja_dict *dict, jinja_value key, jinja_value value)
 {
     if (!br__jinja_check_key(run, key))
@@ -308,12 +317,7 @@ bool br__jinja_put(jinja_run *run, jinja_dict *dict, jinja_value key, jinja_valu
             return true;
         }
     }
-    jinja_pair *pairs = grow(run, dict->pairs, dict->n, &dict->capacity, sizeof *pairs);
-    if (!pairs)
-        return false;
-    dict->pairs = pairs;
-    dict->pairs[dict->n++] = (jinja_pair){ key, value };
-    return true;
+    return append_pair(run, dict, key, value);
 }
 
 jinja_value br__jinja_undefined(jinja_run *run, const char *format, ...)
@@ -380,6 +384,14 @@ bool br__jinja_iterate(jinja_run *run, jinja_value v, jinja_value *out)
     default:
         return br__jinja_fail(&run->place, "a '%s' has no items", br__jinja_type(v));
     }
+}
+
+bool br__jinja_begin_generator(jinja_run *run, jinja_value v, jinja_value *items,
+                               jinja_value *generator)
+{
+    return br__jinja_new_sequence(run, JINJA_GENERATOR, generator) &&
+           (br__jinja_truth(v) ? br__jinja_iterate(run, v, items)
+                               : br__jinja_new_sequence(run, JINJA_LIST, items));
 }
 
 bool br__jinja_pairs(jinja_run *run, const jinja_dict *dict, jinja_form form, jinja_value *out)
@@ -476,16 +488,10 @@ static bool from_object(jinja_run *run, const json_t *json, jinja_value *out)
     json_object_foreach((json_t *)json, name, member)
     {
         jinja_value key, value;
-        if (!br__jinja_copy(run, name, strlen(name), &key) ||
-            !br__jinja_from_json(run, member, &value))
-            return false;
         /* The keys of an object differ, so none is looked for. */
-        jinja_dict *dict = out->dict;
-        jinja_pair *pairs = grow(run, dict->pairs, dict->n, &dict->capacity, sizeof *pairs);
-        if (!pairs)
+        if (!br__jinja_copy(run, name, strlen(name), &key) ||
+            !br__jinja_from_json(run, member, &value) || !append_pair(run, out->dict, key, value))
             return false;
-        dict->pairs = pairs;
-        dict->pairs[dict->n++] = (jinja_pair){ key, value };
     }
     return true;
 }
