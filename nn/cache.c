@@ -173,15 +173,16 @@ bool br_cache_crop(br_cache *cache, int64_t n, int64_t length)
 }
 
 /* Changes the order of the rows of a buffer, whose first `length` tokens are in use. */
-static bool reorder(br_tensor **buffer, br_tensor *rows, int64_t length)
+static bool reorder(br_tensor *buffer, br_tensor *rows, int64_t length)
 {
-    br_tensor *now = br_index_select(br_narrow(*buffer, 2, 0, length), 0, rows);
-    if (br__failed() || br_size(now, 0) != br_size(*buffer, 0))
-        return !br__failed() &&
-               br_fail(BR_ERROR_SHAPE, op,
+    br_tensor *used = br_narrow(buffer, 2, 0, length), *now = br_index_select(used, 0, rows);
+    if (br__failed())
+        return false;
+    if (now->sizes[0] != buffer->sizes[0])
+        return br_fail(BR_ERROR_SHAPE, op,
                        "rows %s must have one element for each of the %" PRId64 " rows",
-                       br__shape(rows), br_size(*buffer, 0));
-    br_copy_(br_narrow(*buffer, 2, 0, length), now);
+                       br__shape(rows), buffer->sizes[0]);
+    br_copy_(used, now);
     return !br__failed();
 }
 
@@ -192,8 +193,8 @@ bool br_cache_reorder(br_cache *cache, br_tensor *rows)
     br_scope *scope = br_no_grad_begin();
     for (int64_t i = 0; i < cache->n_slots && !br__failed(); i++) {
         slot *s = &cache->slots[i];
-        if (s->length > 0 && reorder(&s->key, rows, s->length))
-            reorder(&s->value, rows, s->length);
+        if (s->length > 0 && reorder(s->key, rows, s->length))
+            reorder(s->value, rows, s->length);
     }
     br_scope_end(scope);
     return !br__failed();

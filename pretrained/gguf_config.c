@@ -7,6 +7,7 @@
 #include "io/gguf_internal.h"
 #include "io/json.h"
 #include "nn/nn_internal.h"
+#include "pretrained/auto_model_internal.h"
 #include "pretrained/family_internal.h"
 
 #include <inttypes.h>
@@ -240,7 +241,7 @@ static bool read_ids(const reading *r)
     return json_object_get(r->config, "pad_token_id") || set(r, "pad_token_id", json_null());
 }
 
-/* Adds further tokens that end a text: those of a turn and of a message, as in llama.cpp. */
+/* Adds further tokens that end a text: the ends of a turn and of a message, as in llama.cpp. */
 static bool read_ends(const reading *r)
 {
     static const char *const keys[] = { "tokenizer.ggml.eot_token_id",
@@ -311,11 +312,8 @@ json_t *br__gguf_config(const char *path)
 
 const br_gguf_change *br__gguf_change_of(const br_gguf_format *format, const char *name)
 {
-    size_t n = strlen(name);
-    for (const br_gguf_change *c = format->changes; c && c->suffix; c++) {
-        size_t m = strlen(c->suffix);
-        if (n >= m && strcmp(name + n - m, c->suffix) == 0)
+    for (const br_gguf_change *c = format->changes; c && c->suffix; c++)
+        if (br__before_end(name, c->suffix) >= 0)
             return c;
-    }
     return NULL;
 }

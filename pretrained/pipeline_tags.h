@@ -22,7 +22,7 @@ typedef struct br_entity_list {
 
 /* Appends the entities of a part. Returns false and an error if memory runs out. */
 bool br__tag_part(const br_tagged_part *part, br_entity_list *list);
-/* Sorts the entities of parts that overlap, and keeps the best of those that overlap. */
+/* Sorts the entities of overlapping parts. Of entities that overlap, keeps the best. */
 void br__keep_best_entities(br_entities *all);
 
 #endif
