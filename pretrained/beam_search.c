@@ -117,14 +117,13 @@ static bool begin(search *s)
 /* Returns the log probabilities f32 [rows, V] of the next tokens. */
 static br_tensor *log_probabilities(br_generation *g)
 {
+    br_tensor *fresh = br__fresh_tokens(g); /* before the model appends them to the cache */
     br_tensor *logits = br__generation_logits(g);
     if (br_error_pending() || !br__can_choose(g, logits))
         return NULL;
     br_tensor *scores = br_log_softmax(br_to(logits, BR_F32), -1);
-    if (g->o.repetition_penalty != 1) {
-        br_tensor *all = br_narrow(g->ids, 1, 0, g->length);
-        scores = br__penalize(g, br__tokens_seen(g, all, br_size(scores, 1)), scores);
-    }
+    if (g->o.repetition_penalty != 1)
+        scores = br__penalize(g, fresh, scores);
     scores = br__exclude(g, scores);
     return br__can_choose(g, scores) ? scores : NULL;
 }
@@ -252,7 +251,8 @@ static void swap(beam **a, beam **b)
     *b = other;
 }
 
-/* Gives the rows of the model the tokens of the running beams, and the cache their order. */
+/* Gives the rows of the model the tokens of the running beams, and all that is known of rows their
+ * order. */
 static void continue_rows(search *s)
 {
     br_generation *g = s->g;
@@ -265,8 +265,11 @@ static void continue_rows(search *s)
     }
     const br_backend *backend = br__backend_of(g->ids);
     br_copy_(br_narrow(g->ids, 1, 0, g->length), br__placed(op, backend, host));
+    order = br__placed(op, backend, order);
+    if (g->seen)
+        br_copy_(g->seen, br_index_select(g->seen, 0, order));
     if (g->cache)
-        br_cache_reorder(g->cache, br__placed(op, backend, order));
+        br_cache_reorder(g->cache, order);
 }
 
 /* Returns whether the search goes on. */

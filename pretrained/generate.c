@@ -77,14 +77,8 @@ static br_tensor *choose(br_generation *g, br_tensor *logits, br_tensor *fresh)
 {
     if (br_error_pending())
         return NULL;
-    if (g->o.repetition_penalty != 1) {
-        br_tensor *seen = br__tokens_seen(g, fresh, br_size(logits, 1));
-        if (g->seen)
-            br_copy_(g->seen, br_logical_or(g->seen, seen));
-        else
-            g->seen = br_scope_return(NULL, seen);
-        logits = br__penalize(g, g->seen, logits);
-    }
+    if (g->o.repetition_penalty != 1)
+        logits = br__penalize(g, fresh, logits);
     logits = br__exclude(g, logits);
     if (g->o.do_sample && g->o.temperature != 1)
         logits = br_div_scalar(logits, g->o.temperature);

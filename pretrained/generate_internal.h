@@ -29,11 +29,10 @@ br_tensor *br__generation_logits(br_generation *g);
 
 /* Returns the tokens that the model has not seen, i64 [batch, n]. */
 br_tensor *br__fresh_tokens(const br_generation *g);
-/* Returns bool [batch, V], true at the last tokens of the rows, [batch, n]. */
-br_tensor *br__tokens_seen(const br_generation *g, br_tensor *fresh, int64_t vocab);
 /* Return scores [batch, V], logits or logarithms of probabilities, after the repetition penalty for
- * the tokens seen, and with -infinity for the tokens that the options exclude. */
-br_tensor *br__penalize(const br_generation *g, br_tensor *seen, br_tensor *scores);
+ * the tokens of the rows, of which `fresh` are those that were just passed to the model; and with
+ * -infinity for the tokens that the options exclude. */
+br_tensor *br__penalize(br_generation *g, br_tensor *fresh, br_tensor *scores);
 br_tensor *br__exclude(const br_generation *g, br_tensor *scores);
 /* Checks that a token can be chosen in each row that has not ended. */
 bool br__can_choose(const br_generation *g, br_tensor *scores);

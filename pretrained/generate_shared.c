@@ -51,21 +51,21 @@ static br_tensor *marks(br_tensor *ids, int64_t vocab)
     return br_any_dim(br_eq(br_unsqueeze(ids, -1), all), BR_DIMS(1), false);
 }
 
-br_tensor *br__tokens_seen(const br_generation *g, br_tensor *fresh, int64_t vocab)
+br_tensor *br__penalize(br_generation *g, br_tensor *fresh, br_tensor *scores)
 {
     if (g->mask) { /* padding does not count as a token */
         br_tensor *mask = br_narrow(g->mask, 1, g->length - br_size(fresh, 1), br_size(fresh, 1));
         fresh = br_masked_fill(fresh, br_eq_scalar(mask, 0), -1);
     }
-    return marks(fresh, vocab);
-}
-
-br_tensor *br__penalize(const br_generation *g, br_tensor *seen, br_tensor *scores)
-{
+    br_tensor *marked = marks(fresh, br_size(scores, 1));
+    if (!g->seen)
+        g->seen = br_scope_return(NULL, marked);
+    else
+        br_copy_(g->seen, br_logical_or(g->seen, marked));
     double penalty = g->o.repetition_penalty;
     br_tensor *less = br_where(br_lt_scalar(scores, 0), br_mul_scalar(scores, penalty),
                                br_div_scalar(scores, penalty));
-    return br_where(seen, less, scores);
+    return br_where(g->seen, less, scores);
 }
 
 /* Returns bool [B, V], true at the tokens that would complete an n-gram that is already in the

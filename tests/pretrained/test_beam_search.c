@@ -121,6 +121,39 @@ Test(beam_search, with_a_cache_and_without)
     br_scope_end(scope);
 }
 
+/* A model whose logits depend on all tokens of a row: on those in the cache if it has one. */
+static br_tensor *next_of_sum(void *model, br_tensor *ids, br_tensor *mask, br_cache *cache)
+{
+    (void)mask;
+    br_tensor *k = br_reshape(br_to(ids, BR_F32), BR_SHAPE(br_size(ids, 0), 1, -1, 1)), *v = k;
+    if (cache)
+        br_cache_append(cache, 0, &k, &v);
+    br_tensor *place = br_arange(1, (double)br_size(k, 2) + 1, 1, BR_F32);
+    br_tensor *sum =
+        br_sum_dim(br_mul(br_select(br_select(v, 3, 0), 1, 0), place), BR_DIMS(1), false);
+    return br_index_select(model, 0,
+                           br_to(br_remainder(sum, br_full(BR_SHAPE(1), VOCAB, BR_F32)), BR_I64));
+}
+
+Test(beam_search, cached_rows_and_penalties_follow_their_beams)
+{
+    br_scope *scope = br_scope_begin();
+    br_language_model lm = { .model = br_from_f32(BR_SHAPE(VOCAB, VOCAB), &table[0][0]),
+                             .next = next_of_sum };
+    br_language_model slow = lm;
+    slow.no_cache = true;
+    for (int64_t i = 0; i < 24; i++) {
+        br_tensor *given = br_from_i64(BR_SHAPE(2, 2), (int64_t[]){ i % 3, 1, i % 4, 2 });
+        br_generate_options o =
+            *BR_OPTIONS(br_generate, .max_new_tokens = 6, .num_beams = 2 + i % 4,
+                        .num_return_sequences = 2, .repetition_penalty = i < 12 ? 1 : 1.3);
+        br_tensor *ids = br_generate(&lm, given, &o);
+        check_ok();
+        cr_assert(br_equal(ids, br_generate(&slow, given, &o)), "%" PRId64, i);
+    }
+    br_scope_end(scope);
+}
+
 /* Returns whether a row begins with the ids of another one, and has only `filling` after them. */
 static bool begins_with(br_tensor *row, br_tensor *ids, int64_t filling)
 {
