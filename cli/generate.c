@@ -27,6 +27,7 @@ static const char help[] =
     "  -s, --seed N                * seed of the random numbers (default: 0)\n"
     "  -r, --repetition-penalty X  X > 1 makes tokens that occurred before less likely\n"
     "                              (default: 1)\n"
+    "      --stop TEXT             stop after this text; may be repeated\n"
     "      --chat                  the prompt is a user's message: apply the model's chat "
     "template,\n"
     "                              and print only the answer\n"
@@ -159,6 +160,7 @@ static void run(job *j, const br_language_model *lm, br_tensor *first)
     o.max_new_tokens = MAX_NEW_TOKENS;
     o.on_tokens = append_token;
     o.context = &j->shown;
+    o.tokenizer = j->tokenizer;
     if (!j->shown.stream || !br_generation_config_apply(j->config, br_size(first, 1), &o))
         return;
     j->shown.whole = o.num_beams > 1 || o.num_return_sequences > 1;
@@ -298,7 +300,14 @@ static void generate(const request *r)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-enum { NO_SPECIAL_TOKENS = 256, SET, CHAT, SYSTEM, CHAT_VARIABLES }; /* options without a letter */
+enum {
+    NO_SPECIAL_TOKENS = 256,
+    SET,
+    STOP,
+    CHAT,
+    SYSTEM,
+    CHAT_VARIABLES
+}; /* options without a letter */
 
 static const struct option options[] = {
     { "model", required_argument, NULL, 'm' },
@@ -310,6 +319,7 @@ static const struct option options[] = {
     { "repetition-penalty", required_argument, NULL, 'r' },
     { "no-special-tokens", no_argument, NULL, NO_SPECIAL_TOKENS },
     { "set", required_argument, NULL, SET },
+    { "stop", required_argument, NULL, STOP },
     { "chat", no_argument, NULL, CHAT },
     { "system", required_argument, NULL, SYSTEM },
     { "chat-variables", required_argument, NULL, CHAT_VARIABLES },
@@ -343,6 +353,23 @@ static int give_integer(request *r, const char *name, const char *key, int64_t l
                ? give(r, key, json_integer(value))
                : cli_usage("generate", "%s is '%s', must be %" PRId64 " .. %" PRId64, name, optarg,
                            low, high);
+}
+
+/* Adds a stop string. */
+static int give_stop(request *r)
+{
+    json_t *text = json_string(optarg);
+    if (!text || !*optarg) {
+        json_decref(text);
+        return cli_usage("generate", "--stop is %s", text ? "empty" : "not UTF-8");
+    }
+    json_t *stops = json_incref(json_object_get(r->given, "stop_strings"));
+    if (!json_is_array(stops)) {
+        json_decref(stops);
+        stops = json_array();
+    }
+    json_array_append_new(stops, text);
+    return give(r, "stop_strings", stops);
 }
 
 static int parse_seed(request *r)
@@ -405,6 +432,8 @@ static int parse_option(void *of, int c)
         return 0;
     case SET:
         return parse_set(r);
+    case STOP:
+        return give_stop(r);
     case CHAT:
         r->chat = true;
         return 0;

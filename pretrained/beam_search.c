@@ -128,12 +128,13 @@ static br_tensor *log_probabilities(br_generation *g)
     return br__can_choose(g, scores) ? scores : NULL;
 }
 
-static bool ends(const br_generation *g, int64_t token, int64_t length)
+/* Returns whether the last token of a candidate ends it. */
+static bool ends(const br_generation *g, const beam *c)
 {
     for (int64_t i = 0; i < g->o.n_eos; i++)
-        if (g->o.eos_token_ids[i] == token)
+        if (g->o.eos_token_ids[i] == c->ids[c->length - 1])
             return true;
-    return length >= g->capacity;
+    return c->length >= g->capacity || br__ends_in_stop_string(&g->o, c->length, c->ids);
 }
 
 /* Sets the candidates of all texts: the likeliest continuations of their rows, best first. */
@@ -161,7 +162,7 @@ static bool find_candidates(search *s)
         c->from = row;
         c->score = values[i];
         c->ids[c->length++] = places[i] % vocab;
-        c->hits = ends(g, places[i] % vocab, c->length);
+        c->hits = ends(g, c);
         s->all_hit = s->all_hit && c->hits;
     }
     return values && places;

@@ -92,20 +92,46 @@ static br_tensor *choose(br_generation *g, br_tensor *logits, br_tensor *fresh)
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Appends a token to each row, or padding if the row has ended. */
-static void append(br_generation *g, br_tensor *next)
+/* Returns whether rows can end before the others. */
+static bool rows_end(const br_generation *g)
 {
-    br_tensor *column = br_narrow(g->ids, 1, g->length, 1);
-    if (!g->eos) {
-        br_copy_(column, next);
-    } else {
-        br_tensor *pad = br__ids_beside(next, 1, &g->o.pad_token_id);
-        br_copy_(column, br_where(g->running, next, pad));
+    return g->eos || g->o.n_stop_strings > 0;
+}
+
+/* Returns bool [B, 1], true for the rows whose last token completes a stop string. */
+static br_tensor *stopped_rows(const br_generation *g)
+{
+    int64_t reach = br__stop_string_reach(&g->o), n = reach < g->length ? reach : g->length;
+    const int64_t *ids = br__host_i64(br_narrow(g->ids, 1, g->length - n, n));
+    br_tensor *stopped = br__zeros_on_host(op, BR_SHAPE(g->batch, 1), BR_BOOL);
+    bool *values = br_data_bool(stopped);
+    for (int64_t row = 0; ids && values && row < g->batch; row++)
+        values[row] = br__ends_in_stop_string(&g->o, n, ids + row * n);
+    return br__placed(op, br__backend_of(g->ids), stopped);
+}
+
+/* Notes which rows end with the tokens that were appended. */
+static void end_rows(br_generation *g, br_tensor *next)
+{
+    if (g->eos && !br_error_pending()) {
         br_tensor *ended = br_any_dim(br_eq(next, g->eos), BR_DIMS(1), true);
         br_copy_(g->running, br_logical_and(g->running, br_logical_not(ended)));
     }
-    if (!br_error_pending())
-        g->length++;
+    if (g->o.n_stop_strings > 0 && !br_error_pending())
+        br_copy_(g->running, br_logical_and(g->running, br_logical_not(stopped_rows(g))));
+}
+
+/* Appends a token to each row, or padding if the row has ended. */
+static void append(br_generation *g, br_tensor *next)
+{
+    br_tensor *column = br_narrow(g->ids, 1, g->length, 1), *shown = next;
+    if (rows_end(g))
+        shown = br_where(g->running, next, br__ids_beside(next, 1, &g->o.pad_token_id));
+    br_copy_(column, shown);
+    if (br_error_pending())
+        return;
+    g->length++;
+    end_rows(g, next);
 }
 
 static bool step(br_generation *g)
@@ -116,7 +142,7 @@ static bool step(br_generation *g)
     bool unfinished = logits != NULL;
     if (unfinished) {
         append(g, choose(g, logits, fresh));
-        unfinished = !br_error_pending() && (!g->eos || br_item_i64(br_any(g->running)));
+        unfinished = !br_error_pending() && (!rows_end(g) || br_item_i64(br_any(g->running)));
         if (!br_error_pending() && g->o.on_tokens)
             unfinished &= g->o.on_tokens(g->o.context, br_narrow(g->ids, 1, g->length - 1, 1));
     }
@@ -156,7 +182,7 @@ static bool good_options(const br_generate_options *o)
                 "n_suppress is %" PRId64 " and suppress_tokens is %s: n_suppress must be at least "
                 "0, and 0 if suppress_tokens is NULL",
                 o->n_suppress, o->suppress_tokens ? "not NULL" : "NULL");
-    return !br_error_pending();
+    return !br_error_pending() && br__check_stop_strings(op, o);
 }
 
 /* Checks the options of beam search. */

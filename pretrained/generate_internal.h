@@ -37,6 +37,16 @@ br_tensor *br__exclude(const br_generation *g, br_tensor *scores);
 /* Checks that a token can be chosen in each row that has not ended. */
 bool br__can_choose(const br_generation *g, br_tensor *scores);
 
+/* ---- stop_strings.c -------------------------------------------------------------------------- */
+
+/* Checks the options that have to do with stop strings. Sets an error that begins with `op`. */
+bool br__check_stop_strings(const char *op, const br_generate_options *o);
+/* Returns how many tokens at a row's end decide whether it ends in a stop string. */
+int64_t br__stop_string_reach(const br_generate_options *o);
+/* Returns whether the last token of a row completes a stop string. The n ids, at least one, are the
+ * row or its end. Returns false with an error on failure. */
+bool br__ends_in_stop_string(const br_generate_options *o, int64_t n, const int64_t *ids);
+
 /* ---- beam_search.c --------------------------------------------------------------------------- */
 
 /* Generates with beams: g->batch is num_beams rows for each text. Returns i64

@@ -6,6 +6,7 @@
 #include "io/io_internal.h"
 #include "io/json.h"
 #include "nn/nn_internal.h"
+#include "pretrained/generate_internal.h"
 #include "pretrained/gguf_config.h"
 
 #include <brasa/pretrained/generation_config.h>
@@ -41,7 +42,7 @@ static const struct {
     { "min_length", READ, NULL },
     { "min_new_tokens", READ, NULL },
     { "max_time", ONLY, "null" },
-    { "stop_strings", ONLY, "null" },
+    { "stop_strings", READ, NULL },
     /* how tokens are chosen */
     { "do_sample", READ, NULL },
     { "temperature", READ, NULL },
@@ -140,6 +141,8 @@ struct br_generation_config {
     json_t *file, *given; /* objects; `given` replaces values of `file`, and may be NULL */
     char *unknown;
     int64_t n_eos, n_suppress, *eos_token_ids, *suppress_tokens;
+    int64_t n_stop_strings;
+    const char **stop_strings;      /* the array is owned, the strings belong to the objects */
     int64_t decoder_start_token_id; /* -1: none */
 };
 
@@ -246,6 +249,25 @@ static bool read_ids(const br_generation_config *c, const char *key, bool single
                                      : " or a list of integers");
 }
 
+/* Reads a list of strings, or one string, which must not be empty. The caller frees *texts, but not
+ * the strings. */
+static bool read_texts(const br_generation_config *c, const char *key, int64_t *n,
+                       const char ***texts)
+{
+    json_t *found = get(c, key);
+    bool one = json_is_string(found), ok = !found || one || json_is_array(found);
+    size_t size = one ? 1 : json_array_size(found);
+    *n = (int64_t)size;
+    if (size > 0 && !(*texts = br_calloc(size, sizeof **texts)))
+        return false;
+    for (size_t i = 0; ok && i < size; i++) {
+        json_t *text = one ? found : json_array_get(found, i);
+        (*texts)[i] = json_string_value(text);
+        ok = (*texts)[i] && *(*texts)[i];
+    }
+    return ok || refuse_value(c, key, "null, a string or a list of strings, which are not empty");
+}
+
 /* Compares a value with one in the table of keys. Numbers are equal if their values are: 1 and 1.0.
  */
 static bool is_value(const br_generation_config *c, const json_t *value, const char *json)
@@ -336,7 +358,7 @@ static bool read_values(br_generation_config *c)
            read_integer(c, "decoder_start_token_id", 0, &c->decoder_start_token_id) &&
            read_ids(c, "eos_token_id", true, &c->n_eos, &c->eos_token_ids) &&
            read_ids(c, "suppress_tokens", false, &c->n_suppress, &c->suppress_tokens) &&
-           check_keys(c, &o);
+           read_texts(c, "stop_strings", &c->n_stop_strings, &c->stop_strings) && check_keys(c, &o);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -428,6 +450,7 @@ void br_generation_config_free(br_generation_config *config)
     json_decref(config->given);
     br_free(config->eos_token_ids);
     br_free(config->suppress_tokens);
+    br_free(config->stop_strings);
     br_free(config->unknown);
     br_free(config->path);
     BR_FREE(config);
@@ -480,6 +503,12 @@ bool br_generation_config_apply(const br_generation_config *config, int64_t n_to
         o.n_suppress = config->n_suppress;
         o.suppress_tokens = config->suppress_tokens;
     }
+    if (get(config, "stop_strings")) {
+        o.n_stop_strings = config->n_stop_strings;
+        o.stop_strings = config->stop_strings;
+    }
+    if (!br__check_stop_strings(apply, &o))
+        return false;
     *options = o;
     return true;
 }

@@ -43,6 +43,12 @@ static int64_t clean_up(char *text, int64_t length)
     return length;
 }
 
+char *br__decode_uncleaned(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special,
+                           int64_t *length)
+{
+    return (t->spaced ? br__decode_pieces : t->kind->decode)(t, n, ids, skip_special, length);
+}
+
 char *br_tokenizer_decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special)
 {
     return br_tokenizer_decode_text(t, n, ids, skip_special, NULL);
@@ -61,7 +67,7 @@ char *br_tokenizer_decode_text(const br_tokenizer *t, int64_t n, const int64_t *
                        "tokenizer is %s, n is %" PRId64
                        ", ids is %s: tokenizer and ids must not be NULL, n must not be negative",
                        t ? "not NULL" : "NULL", n, ids ? "not NULL" : "NULL");
-    char *text = (t->spaced ? br__decode_pieces : t->kind->decode)(t, n, ids, skip_special, &found);
+    char *text = br__decode_uncleaned(t, n, ids, skip_special, &found);
     if (text && t->cleans_up)
         found = clean_up(text, found);
     if (text && length)

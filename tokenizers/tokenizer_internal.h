@@ -297,6 +297,9 @@ void br__trim_token(const br_tokenizer *t, const char *text, br_token *token, bo
 bool br__tokenize_words(const br_tokenizer *t, const br_text *text,
                         const br_encode_options *options, br_token_list *list);
 char *br__normalize_words(const br_tokenizer *t, const char *text, size_t *length);
+/* Decodes checked arguments without removing spaces before punctuation. */
+char *br__decode_uncleaned(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special,
+                           int64_t *length);
 char *br__decode_pieces(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special,
                         int64_t *length);
 

@@ -16,7 +16,8 @@ import tempfile
 from pathlib import Path
 
 import torch
-from transformers import GenerationConfig, GPT2LMHeadModel, T5ForConditionalGeneration
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import GenerationConfig, GPT2LMHeadModel, PreTrainedTokenizerFast, T5ForConditionalGeneration
 from transformers.utils import logging as transformers_logging
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -48,6 +49,7 @@ CHANGED = {
     "repetition_penalty": (4.0, GREEDY),
     "no_repeat_ngram_size": (2, GREEDY),
     "suppress_tokens": ([0, 9, 20, 39], GREEDY),
+    "stop_strings": (["xy", "aa", "mmm"], GREEDY),
     "eos_token_id": ([9, 13, 20], GREEDY),
     "decoder_start_token_id": (5, {"bos_token_id": 7}),
     "bos_token_id": (7, {"decoder_start_token_id": None}),
@@ -55,7 +57,6 @@ CHANGED = {
 ONLY_T5 = {"decoder_start_token_id", "bos_token_id"}
 REFUSED = {
     "max_time": (1.5, GREEDY),
-    "stop_strings": (["a"], GREEDY),
     "top_h": (0.4, SAMPLED),
     "typical_p": (0.5, SAMPLED),
     "epsilon_cutoff": (0.01, SAMPLED),
@@ -147,9 +148,34 @@ MORE = [
                    {"eos_token_id": [9, 30], "min_new_tokens": 3, "length_penalty": 3.0, "pad_token_id": 5})),
     ("gpt2", "generation_config.json", {"max_new_tokens": 5, "num_return_sequences": 3, "do_sample": True,
                                         "temperature": 2.0}, "", {}),
+    # Stop strings: one that begins in the prompt, one in the middle of a token, and those of options.
+    *(("gpt2", "generation_config.json", {**BASE["gpt2"], "stop_strings": strings, **more}, options, changes)
+      for strings, more, options, changes in (
+          ("da", {}, "", {}), (["aaa", "aaaaaaaaa"], {"eos_token_id": None}, "", {}),
+          ("ii", {"do_sample": True, "temperature": 5.0}, "", {}), ("h", {"do_sample": True, "temperature": 9.0}, "", {}),
+          ("a", {}, "--stop r", {"stop_strings": ["r"]}), ("a", {}, "--stop r --stop aaa", {"stop_strings": ["r", "aaa"]}),
+          ("a", {}, "--set stop_strings=null", {"stop_strings": None}))),
+    *((name, "generation_config.json", {**BASE[name], "num_beams": 3, "num_return_sequences": 3, "stop_strings": strings,
+                                        **more}, "", {})
+      for name in BASE for strings in (["aa", "m"], ["r", "mm", "aj"])
+      for more in ({}, {"length_penalty": -1.0}, {"early_stopping": True})),
     ("t5", "config.json", {"max_length": 5}, "", {}),
     ("t5", "config.json", {"max_length": 5, "decoder_start_token_id": 6}, "", {}),
 ]
+
+
+def tokenizer(name):
+    """Returns the tokenizer of test_generation.c for the model."""
+    pieces = MODELS[name][4]
+    if name == "gpt2":
+        vocab = {{" ": "Ġ", "": "<|endoftext|>"}.get(piece, piece): i for i, piece in enumerate(pieces)}
+        own = Tokenizer(models.BPE(vocab, [("t", "h"), ("h", "e")]))
+        own.pre_tokenizer, own.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    else:
+        own = Tokenizer(models.Unigram([("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -2.0),
+                                        *((piece, -3.0) for piece in pieces[4:])], 2))
+        own.pre_tokenizer, own.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    return PreTrainedTokenizerFast(tokenizer_object=own)
 
 
 class Runner:
@@ -170,15 +196,17 @@ class Runner:
             ids = [i for word in prompt.split() for i in [3, *(pieces.index(c) for c in word)]] + [1]
         torch.manual_seed(0)
         inputs = torch.tensor([ids])
-        rows = model.generate(inputs, attention_mask=torch.ones_like(inputs)).tolist()
+        rows = model.generate(inputs, attention_mask=torch.ones_like(inputs), tokenizer=tokenizer(name)).tolist()
         ends = model.generation_config.eos_token_id
-        return "\\n".join(self.shown(name, row, [ends] if isinstance(ends, int) else ends or []) for row in rows)
+        ends = [ends] if isinstance(ends, int) else ends or [-1]  # -1: what beams are padded with
+        return "\\n".join(self.shown(name, row, ends) for row in rows)
 
     def shown(self, name, out, ends):
         """Returns the text of a row of ids up to its end."""
         _, _, prompt, ids, pieces = MODELS[name]
         first = len(ids) if name == "gpt2" else 1
         out = out[:first] + out[first:next((i + 1 for i in range(first, len(out)) if out[i] in ends), len(out))]
+        out = [i for i in out if i >= 0]
         if name == "gpt2":
             return prompt + "".join(pieces[i] for i in out[len(ids):])
         text = "".join(pieces[i] for i in out)

@@ -113,6 +113,7 @@ static const pair pairs[] = {
       "-m $OUT/t5 -s 3 -k 8 --no-special-tokens ab", false },
     { "generate", "set", "-m $OUT/gpt2 -n 9 cmd",
       "-m $OUT/gpt2 -n 9 --set no_repeat_ngram_size=1 cmd", false },
+    { "generate", "stop", "-m $OUT/gpt2 -n 9 cmd", "-m $OUT/gpt2 -n 9 --stop aa cmd", false },
     { "generate", "chat", "-m $OUT/gpt2 cmd", "-m $OUT/gpt2 --chat cmd", false },
     { "generate", "system", "-m $OUT/gpt2 -n 9 --chat d", "-m $OUT/gpt2 -n 9 --chat --system cm d",
       false },

@@ -74,6 +74,25 @@ Test(generation_config, values_of_the_file)
     br_generation_config_free(config);
 }
 
+Test(generation_config, stop_strings_need_a_tokenizer)
+{
+    br_tokenizer *t =
+        br_tokenizer_from_vocab(BRASA_TEST_DIR "/tokenizers/tokenizer_vocab.txt", NULL);
+    br_generation_config *config = load("{\"stop_strings\": [\"a\", \"bc\"]}", NULL);
+    br_generate_options o = br_generate_defaults();
+    check_fails(br_generation_config_apply(config, 3, &o), "tokenizer with stop_strings");
+    cr_assert_eq(o.n_stop_strings, 0);
+    o.tokenizer = t;
+    o = applied(config, o);
+    cr_assert(o.n_stop_strings == 2 && strcmp(o.stop_strings[1], "bc") == 0);
+    br_generation_config_free(config);
+    config = load("{\"stop_strings\": \"abc\"}", NULL);
+    o = applied(config, o);
+    cr_assert(o.n_stop_strings == 1 && strcmp(o.stop_strings[0], "abc") == 0);
+    br_generation_config_free(config);
+    br_tokenizer_free(t);
+}
+
 Test(generation_config, given_values_replace_those_of_the_file)
 {
     static const char file[] = "{\"max_new_tokens\": 9, \"max_length\": 11, \"eos_token_id\": 1, "
@@ -147,6 +166,10 @@ Test(generation_config, bad_values)
                                     "integers that is not empty" },
         { "{\"eos_token_id\": [1, null]}", "eos_token_id is [1,null], must be" },
         { "{\"suppress_tokens\": 3}", "suppress_tokens is 3, must be null or a list of integers" },
+        { "{\"stop_strings\": 3}",
+          "stop_strings is 3, must be null, a string or a list of strings" },
+        { "{\"stop_strings\": [\"a\", \"\"]}", "stop_strings is [\"a\",\"\"], must be null" },
+        { "{\"stop_strings\": [null]}", "stop_strings is [null], must be null, a string" },
         { "{\"decoder_start_token_id\": []}", "decoder_start_token_id is [], must be" },
         { "{\"guidance_scale\": 2}",
           "guidance_scale is 2, must be 1 or null: other values are not supported; give another "
@@ -232,14 +255,19 @@ static bool use(void)
     br_generate_options o = br_generate_defaults();
     br_generation_config *config =
         br_generation_config_load(files_path(""), "{\"max_length\": 30, \"num_beams\": 1}");
-    bool ok = config && br_generation_config_apply(config, 3, &o) && o.n_eos == 2;
+    br_tokenizer *t =
+        br_tokenizer_from_vocab(BRASA_TEST_DIR "/tokenizers/tokenizer_vocab.txt", NULL);
+    o.tokenizer = t;
+    bool ok = config && t && br_generation_config_apply(config, 3, &o) && o.n_eos == 2;
+    br_tokenizer_free(t);
     br_generation_config_free(config);
     return ok;
 }
 
 Test(generation_config, memory_runs_out_everywhere)
 {
-    write_file("generation_config.json", "{\"eos_token_id\": [1, 2], \"suppress_tokens\": [3], "
-                                         "\"typical_p\": 1, \"unknown\": 1, \"more\": 2}");
+    write_file("generation_config.json",
+               "{\"eos_token_id\": [1, 2], \"suppress_tokens\": [3], "
+               "\"stop_strings\": [\"x\"], \"typical_p\": 1, \"unknown\": 1, \"more\": 2}");
     fail_in_turn(use, "a generation configuration");
 }

@@ -12,6 +12,7 @@
 
 #include <brasa/nn/cache.h>
 #include <brasa/ops.h>
+#include <brasa/tokenizers.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -57,6 +58,11 @@ typedef struct br_generate_options {
     const int64_t *suppress_tokens;
     int64_t n_eos; /* number of eos_token_ids; a row ends after one of them */
     const int64_t *eos_token_ids;
+    /* A row also ends after a token whose text completes one of these strings; the token's text may
+     * go on after it. Needs the tokenizer. */
+    int64_t n_stop_strings;
+    const char *const *stop_strings;
+    const br_tokenizer *tokenizer;
     int64_t pad_token_id;      /* fills a row that has ended; BR_NONE: eos_token_ids[0] */
     br_tensor *attention_mask; /* [B, S], 0 where input_ids are padding; pad on the left */
     /* Beam search (without do_sample) follows this many rows for each text, and ends with those

@@ -27,8 +27,8 @@ BR_API br_generation_config *br_generation_config_load(const char *dir, const ch
 BR_API void br_generation_config_free(br_generation_config *config);
 /* Sets the fields of `options` that the file or `given` sets, and leaves all other fields as they
  * are. n_tokens is the number of tokens before the first new one, which max_length and min_length
- * include. The lists of ids belong to the configuration, which must outlive `options`. On failure,
- * returns false and an error, and does not change `options`. */
+ * include. The lists belong to the configuration, which must outlive `options`. stop_strings need
+ * options->tokenizer. On failure, returns false and an error, and does not change `options`. */
 BR_API bool br_generation_config_apply(const br_generation_config *config, int64_t n_tokens,
                                        br_generate_options *options);
 /* Returns the id of the token that a decoder such as T5's starts with: decoder_start_token_id, or
