@@ -114,6 +114,12 @@ static bool begin(search *s)
 
 /* ---- Candidates ------------------------------------------------------------------------------ */
 
+/* Returns how many tokens of a row are candidates, so that one of them does not end it. */
+static int64_t tokens_kept(const br_generation *g)
+{
+    return g->o.n_eos > 1 ? g->o.n_eos + 1 : 2;
+}
+
 /* Returns the log probabilities f32 [rows, V] of the next tokens. */
 static br_tensor *log_probabilities(br_generation *g)
 {
@@ -125,7 +131,25 @@ static br_tensor *log_probabilities(br_generation *g)
     if (g->o.repetition_penalty != 1)
         scores = br__penalize(g, fresh, scores);
     scores = br__exclude(g, scores);
-    return br__can_choose(g, scores) ? scores : NULL;
+    if (g->o.do_sample && g->o.temperature != 1)
+        scores = br_div_scalar(scores, g->o.temperature);
+    if (!br__can_choose(g, scores))
+        return NULL;
+    return g->o.do_sample ? br__truncate_scores(g, scores, tokens_kept(g)) : scores;
+}
+
+/* Returns the n candidates of each text, whose sums of log probabilities are scores [texts, M],
+ * best first, and stores their places. */
+static br_tensor *choose_candidates(const br_generation *g, br_tensor *scores, int64_t n,
+                                    br_tensor **places)
+{
+    br_tensor *order;
+    if (!g->o.do_sample)
+        return br_topk(scores, n, -1, true, places);
+    br_tensor *sampled = br__sample_tokens(scores, n);
+    br_tensor *best = br_sort(br_gather(scores, 1, sampled), -1, true, &order);
+    *places = br_gather(sampled, 1, order);
+    return best;
 }
 
 /* Returns whether the last token of a candidate ends it. */
@@ -151,7 +175,7 @@ static bool find_candidates(search *s)
         sums[i] = s->running[i].score;
     scores = br_add(scores, br__placed(op, br__backend_of(scores), before));
     scores = br_reshape(scores, BR_SHAPE(s->texts, s->width * vocab));
-    br_tensor *top = br_topk(scores, s->candidates, -1, true, &order);
+    br_tensor *top = choose_candidates(g, scores, s->candidates, &order);
     const float *values = br_data_f32(br__on_host(op, top));
     const int64_t *places = br__host_i64(order);
     s->all_hit = true;
@@ -328,10 +352,9 @@ static br_tensor *results(const search *s)
 
 br_tensor *br__beam_search(br_generation *g)
 {
-    int64_t kept = g->o.n_eos > 1 ? g->o.n_eos + 1 : 2;
     search s = { .g = g, .width = g->o.num_beams };
     s.texts = g->batch / s.width;
-    s.candidates = kept * s.width;
+    s.candidates = tokens_kept(g) * s.width;
     bool ok = allocate(&s) && begin(&s), goes_on = ok && g->length < g->capacity;
     while (goes_on) {
         br_scope *scope = br_scope_begin();

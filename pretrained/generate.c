@@ -15,63 +15,6 @@ static const char op[] = "generate";
 
 /* ---- The next token -------------------------------------------------------------------------- */
 
-/* Returns the logits with -infinity for the tokens that are less than min_p times as likely as the
- * likeliest. */
-static br_tensor *drop_unlikely(br_tensor *logits, double min_p)
-{
-    br_tensor *p = br_softmax(logits, -1);
-    br_tensor *threshold = br_mul_scalar(br_topk(p, 1, -1, true, NULL), min_p);
-    return br_masked_fill(logits, br_lt(p, threshold), -INFINITY);
-}
-
-/* Returns the logits with -infinity for the tokens that top_k excludes. Tokens as likely as the
- * last of the top_k stay. *n_kept is the number of tokens of a row that stay, or the largest of
- * them. */
-static br_tensor *keep_top_k(br_tensor *logits, int64_t k, int64_t *n_kept)
-{
-    br_tensor *last = br_narrow(br_topk(logits, k, -1, true, NULL), 1, k - 1, 1);
-    br_tensor *excluded = br_lt(logits, last);
-    br_tensor *counts = br_sum_dim(br_logical_not(excluded), BR_DIMS(-1), false);
-    *n_kept = br_item_i64(br_max(counts));
-    return br_masked_fill(logits, excluded, -INFINITY);
-}
-
-/* Returns the logits with -infinity for the tokens outside of the nucleus, that is the fewest
- * likeliest tokens whose probabilities sum to top_p. As in transformers, the least likely tokens
- * are dropped as long as their sum is at most 1 - top_p. Of equally likely tokens, the first are
- * dropped. Only the n likeliest tokens of a row are not -infinity. */
-static br_tensor *keep_nucleus(br_tensor *logits, int64_t n, double top_p)
-{
-    br_tensor *likeliest, *order;
-    br_topk(logits, n, -1, true, &likeliest);
-    br_tensor *ids = br_sort(likeliest, -1, false, NULL);
-    br_tensor *ascending = br_sort(br_gather(logits, 1, ids), -1, false, &order);
-    br_tensor *dropped = br_le_scalar(br_cumsum(br_softmax(ascending, -1), -1), 1 - top_p);
-    br_fill_(br_narrow(dropped, 1, n - 1, 1), 0); /* the likeliest always stays */
-    br_tensor *none = br_new_zeros(logits, br_ndim(logits), br_sizes(logits), BR_BOOL);
-    br_tensor *places = br_gather(ids, 1, order);
-    return br_masked_fill(logits, br_scatter(none, 1, places, dropped), -INFINITY);
-}
-
-/* Returns the logits with -infinity for the tokens that top_k and top_p exclude. */
-static br_tensor *truncate(const br_generation *g, br_tensor *logits)
-{
-    int64_t n = br_size(logits, 1);
-    if (g->o.top_k > 0 && g->o.top_k < n)
-        logits = keep_top_k(logits, g->o.top_k, &n);
-    return g->o.top_p < 1 && !br_error_pending() ? keep_nucleus(logits, n, g->o.top_p) : logits;
-}
-
-/* Samples a token for each row, [B, 1], like torch.multinomial(): divides the probabilities by
- * exponentially distributed numbers and takes the largest. */
-static br_tensor *sample(br_tensor *logits)
-{
-    br_tensor *u = br_rand(br_ndim(logits), br_sizes(logits), BR_F64);
-    br_tensor *exponential = br_neg(br_log(br_rsub_scalar(u, 1)));
-    br_tensor *q = br_to_device(br_to(exponential, br_dtype_of(logits)), br_device_of(logits));
-    return br_argmax(br_div(br_softmax(logits, -1), q), -1, true);
-}
-
 /* Chooses the next tokens [B, 1] by the logits [B, V]. */
 static br_tensor *choose(br_generation *g, br_tensor *logits, br_tensor *fresh)
 {
@@ -86,8 +29,7 @@ static br_tensor *choose(br_generation *g, br_tensor *logits, br_tensor *fresh)
         return NULL;
     if (!g->o.do_sample)
         return br_argmax(logits, -1, true);
-    logits = truncate(g, logits);
-    return sample(g->o.min_p > 0 ? drop_unlikely(logits, g->o.min_p) : logits);
+    return br__sample_tokens(br__truncate_scores(g, logits, 1), 1);
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -204,11 +146,6 @@ static bool good_search(const br_generate_options *o)
                 "num_return_sequences is %" PRId64
                 ", but there is one likeliest sequence: set do_sample, or more num_beams",
                 o->num_return_sequences);
-    else if (o->num_beams > 1 && o->do_sample)
-        br_fail(BR_ERROR_ARGUMENT, op,
-                "num_beams is %" PRId64 " with do_sample: beams are not sampled, set do_sample to "
-                "false or num_beams to 1",
-                o->num_beams);
     else if (o->num_beams > 1 && o->on_tokens)
         br_fail(BR_ERROR_ARGUMENT, op,
                 "on_tokens with num_beams = %" PRId64 ": the tokens of beams are known at the end",

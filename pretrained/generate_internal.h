@@ -1,6 +1,7 @@
 /* pretrained/generate_internal.h - shared by the ways to generate tokens: generate.c takes or
  * samples one token for each row, beam_search.c follows several rows for each text;
- * generate_shared.c runs the model and says which tokens the options exclude. */
+ * generate_shared.c runs the model and says which tokens the options exclude, sampling.c which may
+ * be sampled, stop_strings.c which end a text. */
 #ifndef BR_GENERATE_INTERNAL_H
 #define BR_GENERATE_INTERNAL_H
 
@@ -36,6 +37,15 @@ br_tensor *br__penalize(br_generation *g, br_tensor *fresh, br_tensor *scores);
 br_tensor *br__exclude(const br_generation *g, br_tensor *scores);
 /* Checks that a token can be chosen in each row that has not ended. */
 bool br__can_choose(const br_generation *g, br_tensor *scores);
+
+/* ---- sampling.c ------------------------------------------------------------------------------ */
+
+/* Returns scores [B, V], logits or logarithms of probabilities, with -infinity for the tokens that
+ * top_k, top_p and min_p exclude. Each of these keeps at least `least` tokens. */
+br_tensor *br__truncate_scores(const br_generation *g, br_tensor *scores, int64_t least);
+/* Samples n different tokens for each row, i64 [B, n], with the algorithm of torch.multinomial():
+ * divides the probabilities by exponentially distributed numbers and takes the largest. */
+br_tensor *br__sample_tokens(br_tensor *scores, int64_t n);
 
 /* ---- stop_strings.c -------------------------------------------------------------------------- */
 

@@ -273,7 +273,6 @@ Test(beam_search, bad_options)
         { BR_OPTIONS(br_generate, .num_beams = 2, .num_return_sequences = 3),
           "num_return_sequences is 3, must be at most num_beams = 2" },
         { BR_OPTIONS(br_generate, .num_return_sequences = 3), "there is one likeliest sequence" },
-        { BR_OPTIONS(br_generate, .num_beams = 2, .do_sample = true), "beams are not sampled" },
         { BR_OPTIONS(br_generate, .num_beams = 2, .on_tokens = stop), "known at the end" },
         { BR_OPTIONS(br_generate, .length_penalty = (double)NAN), "length_penalty is nan" },
         { BR_OPTIONS(br_generate, .early_stopping = (br_early_stopping)3), "early_stopping is 3" },

@@ -65,9 +65,10 @@ typedef struct br_generate_options {
     const br_tokenizer *tokenizer;
     int64_t pad_token_id;      /* fills a row that has ended; BR_NONE: eos_token_ids[0] */
     br_tensor *attention_mask; /* [B, S], 0 where input_ids are padding; pad on the left */
-    /* Beam search (without do_sample) follows this many rows for each text, and ends with those
-     * whose sum of log probabilities, divided by (number of new tokens)^length_penalty, is the
-     * largest. 1: the likeliest token is taken. */
+    /* Beam search follows this many rows for each text, and ends with those whose sum of log
+     * probabilities, divided by (number of new tokens)^length_penalty, is the largest. In each
+     * step, the best rows are continued or, with do_sample, rows sampled by their sums. 1: one
+     * token is chosen in each step. */
     int64_t num_beams;
     double length_penalty;
     br_early_stopping early_stopping;
