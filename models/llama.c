@@ -60,15 +60,21 @@ static br_llama_attention *new_attention(const br_llama_config *c, int64_t layer
     int64_t e = c->hidden_size, d = zoo_llama_head_dim(c), own = c->num_attention_heads * d;
     int64_t shared = c->num_key_value_heads * d;
     self->heads = c->num_attention_heads;
+    self->key_heads = c->num_key_value_heads;
     self->head_dim = d;
     self->layer = layer;
     self->scale = 1 / sqrt(c->query_scalar > 0 ? c->query_scalar : (double)d);
     self->softcap = c->attn_logit_softcapping;
     self->attention_dropout = c->attention_dropout;
     self->norm_adds_1 = c->norm_adds_1;
-    self->q_proj = br_child(self, "q_proj", br_linear_new(e, own, c->attention_bias));
-    self->k_proj = br_child(self, "k_proj", br_linear_new(e, shared, c->attention_bias));
-    self->v_proj = br_child(self, "v_proj", br_linear_new(e, shared, c->attention_bias));
+    if (c->fused) {
+        br_linear *all = br_linear_new(e, own + 2 * shared, c->attention_bias);
+        self->qkv_proj = br_child(self, "qkv_proj", all);
+    } else {
+        self->q_proj = br_child(self, "q_proj", br_linear_new(e, own, c->attention_bias));
+        self->k_proj = br_child(self, "k_proj", br_linear_new(e, shared, c->attention_bias));
+        self->v_proj = br_child(self, "v_proj", br_linear_new(e, shared, c->attention_bias));
+    }
     self->o_proj = br_child(self, "o_proj", br_linear_new(own, e, c->output_bias));
     if (!c->qk_norm)
         return self;
@@ -77,17 +83,30 @@ static br_llama_attention *new_attention(const br_llama_config *c, int64_t layer
     return self;
 }
 
-/* Returns the heads [B, heads, S, d] of queries or keys, which are normalized and turned. */
-static br_tensor *turned_heads(const br_llama_attention *self, br_linear *projection,
-                               br_rms_norm *norm, br_tensor *x, const angles *a)
+/* Computes queries [B, S, heads d], and keys and values [B, S, key heads d]. */
+static void project(br_llama_attention *self, br_tensor *x, br_tensor *qkv[3])
 {
-    x = br_linear_forward(projection, x);
-    if (br_error_pending())
-        return NULL;
-    x = zoo_split_heads(x, br_size(x, -1) / self->head_dim);
+    if (self->qkv_proj) {
+        int64_t d = self->head_dim, own = self->heads * d, shared = self->key_heads * d;
+        x = br_linear_forward(self->qkv_proj, x);
+        qkv[0] = br_narrow(x, -1, 0, own);
+        qkv[1] = br_narrow(x, -1, own, shared);
+        qkv[2] = br_narrow(x, -1, own + shared, shared);
+        return;
+    }
+    qkv[0] = br_linear_forward(self->q_proj, x);
+    qkv[1] = br_linear_forward(self->k_proj, x);
+    qkv[2] = br_linear_forward(self->v_proj, x);
+}
+
+/* Returns the heads [B, heads, S, d] of queries or keys, which are normalized and turned. */
+static br_tensor *turned_heads(const br_llama_attention *self, int64_t heads, br_rms_norm *norm,
+                               br_tensor *x, const angles *a)
+{
+    x = zoo_split_heads(x, heads);
     if (norm)
         x = normalize(norm, x, self->norm_adds_1);
-    return a->cos ? br_f_rotary_embedding(x, a->cos, a->sin, false) : x;
+    return a->cos ? zoo_turn(x, a->cos, a->sin) : x;
 }
 
 /* Reduces the keys of a single token to those in its window. */
@@ -104,12 +123,13 @@ static br_tensor *attend(br_llama_attention *self, br_tensor *x, const pass *p,
 {
     br_enter(self);
     br_scope *scope = br_scope_current();
-    br_tensor *q = turned_heads(self, self->q_proj, self->q_norm, x, &p->angles);
-    br_tensor *k = turned_heads(self, self->k_proj, self->k_norm, x, &p->angles);
-    br_tensor *v = br_linear_forward(self->v_proj, x);
+    br_tensor *qkv[3];
+    project(self, x, qkv);
+    br_tensor *q = turned_heads(self, self->heads, self->q_norm, qkv[0], &p->angles);
+    br_tensor *k = turned_heads(self, self->key_heads, self->k_norm, qkv[1], &p->angles);
+    br_tensor *v = br_tap("value", zoo_split_heads(qkv[2], self->key_heads));
     if (br_error_pending())
         return br_leave(self, NULL);
-    v = br_tap("value", zoo_split_heads(v, br_size(v, -1) / self->head_dim));
     if (p->cache)
         br_cache_append(p->cache, self->layer, &k, &v);
     narrow(p, &k, &v);
@@ -129,8 +149,13 @@ static br_llama_mlp *new_mlp(const br_llama_config *c)
 {
     br_llama_mlp *self = create(c, sizeof *self, "MLP");
     int64_t e = c->hidden_size, inner = c->intermediate_size;
-    self->gate_proj = br_child(self, "gate_proj", br_linear_new(e, inner, c->mlp_bias));
-    self->up_proj = br_child(self, "up_proj", br_linear_new(e, inner, c->mlp_bias));
+    if (c->fused) {
+        br_linear *both = br_linear_new(e, 2 * inner, c->mlp_bias);
+        self->gate_up_proj = br_child(self, "gate_up_proj", both);
+    } else {
+        self->gate_proj = br_child(self, "gate_proj", br_linear_new(e, inner, c->mlp_bias));
+        self->up_proj = br_child(self, "up_proj", br_linear_new(e, inner, c->mlp_bias));
+    }
     self->down_proj = br_child(self, "down_proj", br_linear_new(inner, e, c->mlp_bias));
     self->act = br_find_activation(c->hidden_act);
     return self;
@@ -138,9 +163,18 @@ static br_llama_mlp *new_mlp(const br_llama_config *c)
 
 static br_tensor *feed_forward(br_llama_mlp *self, br_tensor *x)
 {
+    br_tensor *gate, *up;
     br_enter(self);
-    br_tensor *gate = self->act(br_linear_forward(self->gate_proj, x));
-    x = br_mul(gate, br_linear_forward(self->up_proj, x));
+    if (self->gate_up_proj) {
+        x = br_linear_forward(self->gate_up_proj, x);
+        const int64_t inner = br_error_pending() ? 0 : br_size(x, -1) / 2;
+        gate = br_narrow(x, -1, 0, inner);
+        up = br_narrow(x, -1, inner, inner);
+    } else {
+        gate = br_linear_forward(self->gate_proj, x);
+        up = br_linear_forward(self->up_proj, x);
+    }
+    x = br_mul(self->act(gate), up);
     return br_leave(self, br_linear_forward(self->down_proj, x));
 }
 
@@ -150,6 +184,7 @@ static br_llama_layer *new_layer(const br_llama_config *c, int64_t i)
     int64_t e = c->hidden_size;
     self->norm_adds_1 = c->norm_adds_1;
     self->flags = c->layers[i];
+    self->resid_pdrop = c->resid_pdrop;
     self->self_attn = br_child(self, "self_attn", new_attention(c, i));
     self->mlp = br_child(self, "mlp", new_mlp(c));
     self->input_layernorm = br_child(self, "input_layernorm", new_norm(c, e));
@@ -165,6 +200,7 @@ static br_tensor *run_layer_once(br_llama_layer *self, br_tensor *x, const pass 
                                  br_tensor **attention)
 {
     br_enter(self);
+    bool drops = self->resid_pdrop > 0 && br_is_training(br_base(self));
     bool adds_1 = self->norm_adds_1, norms_after = self->post_feedforward_layernorm != NULL;
     br_tensor *y = normalize(self->input_layernorm, x, adds_1);
     y = attend(self->self_attn, y, p, attention);
@@ -172,12 +208,14 @@ static br_tensor *run_layer_once(br_llama_layer *self, br_tensor *x, const pass 
         br_scope_return(NULL, *attention);
     if (norms_after)
         y = normalize(self->post_attention_layernorm, y, adds_1);
+    y = br_f_dropout(y, self->resid_pdrop, drops);
     x = br_add(x, y);
     y = normalize(norms_after ? self->pre_feedforward_layernorm : self->post_attention_layernorm, x,
                   adds_1);
     y = feed_forward(self->mlp, y);
     if (norms_after)
         y = normalize(self->post_feedforward_layernorm, y, adds_1);
+    y = br_f_dropout(y, self->resid_pdrop, drops);
     return br_leave(self, br_tap("hidden_state", br_add(x, y)));
 }
 
@@ -273,7 +311,7 @@ static void turn(const br_llama *self, br_tensor *at, int flags, pass *p)
     const br_llama_config *c = &self->config;
     if (br_error_pending() || flags & BR_LLAMA_NO_ROPE)
         return;
-    br_rope(br_unsqueeze(at, 1), zoo_llama_head_dim(c), br_dtype_of(self->embed_tokens->weight),
+    br_rope(br_unsqueeze(at, 1), zoo_llama_rotary_dim(c), br_dtype_of(self->embed_tokens->weight),
             flags & BR_LLAMA_WINDOW ? &c->local_rope : &c->rope, &p->angles.cos, &p->angles.sin);
 }
 
@@ -400,7 +438,10 @@ br_language_model br_llama_language_model(br_llama_lm *model)
 {
     const bool usable = br_module_is_usable("llama_language_model", model) && model->model;
     int64_t most = usable ? model->model->config.max_position_embeddings : 0;
-    return (br_language_model){ .model = model, .next = next_logits, .max_length = most };
+    br_language_model lm = { .model = model, .next = next_logits, .max_length = most };
+    if (usable && zoo_llama_kind_of(model->model->config.model_type)->rope.is_phi)
+        lm.recomputed_after = model->model->config.rope.original_max_position_embeddings;
+    return lm;
 }
 
 br_tensor *br_llama_lm_loss(br_llama_lm *self, br_tensor *input_ids, br_tensor *labels,

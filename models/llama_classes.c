@@ -71,11 +71,20 @@ const br_config_limit zoo_llama_limits[] = {
     { "use_bidirectional_attention", "false", false },
     { NULL, NULL, false },
 };
+const br_config_limit zoo_phi3_limits[] = {
+    { "is_encoder_decoder", "false", false },
+    { "attention_bias", "false", false },
+    { "rope_parameters.mrope_section", "null", false },
+    { "rope_scaling.mrope_section", "null", false },
+    { NULL, NULL, false },
+};
 /* rope_scaling, rope_theta and the like are older forms of rope_parameters. */
 const char *const zoo_llama_harmless[] = {
     "hidden_act",
     "rope_scaling",
     "rope_theta",
+    "head_dim",
+    "partial_rotary_factor",
     "rope_local_base_freq",
     "original_max_position_embeddings",
     "pretraining_tp",
@@ -107,6 +116,7 @@ const char *zoo_llama_differing_key(br_module *a, br_module *b)
     } rows[] = {
         { "num_attention_heads", x->num_attention_heads == y->num_attention_heads },
         { "rms_norm_eps", x->rms_norm_eps == y->rms_norm_eps },
+        { "partial_rotary_factor", zoo_llama_rotary_dim(x) == zoo_llama_rotary_dim(y) },
         { "rope_parameters",
           zoo_same_rope(&x->rope, &y->rope) && zoo_same_rope(&x->local_rope, &y->local_rope) },
         { "sliding_window", x->sliding_window == y->sliding_window },

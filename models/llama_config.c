@@ -8,7 +8,7 @@
 
 static const char op[] = "llama";
 
-static const char types[] = "llama, mistral, smollm3, qwen2, qwen3, gemma2 or gemma3_text";
+static const char types[] = "llama, mistral, smollm3, phi3, qwen2, qwen3, gemma2 or gemma3_text";
 
 br_llama_config br_llama_config_default(void)
 {
@@ -73,6 +73,9 @@ static void read_numbers(const br_auto_config *config, const zoo_llama_kind *kin
     c->output_bias = read_bias(config, kind->output_bias);
     c->mlp_bias = read_bias(config, kind->mlp_bias);
     c->qk_norm = kind->has_qk_norm;
+    c->fused = kind->is_fused;
+    if (kind->is_fused)
+        c->resid_pdrop = br_auto_config_probability(config, "resid_pdrop");
     c->untied = !br_auto_config_bool(config, "tie_word_embeddings");
 }
 
@@ -123,6 +126,8 @@ static bool read_config(const br_auto_config *config, br_llama_config *c)
     read_ropes(config, kind, c);
     if (!br_error_pending() && c->head_dim == 0)
         br_auto_config_multiple(config, "hidden_size", "num_attention_heads");
+    if (!br_error_pending() && kind->rope.partial)
+        c->rotary_dim = zoo_read_rotary_dim(config, &kind->rope, zoo_llama_head_dim(c));
     return !br_error_pending();
 }
 
@@ -137,6 +142,11 @@ br_llama_config br_llama_config_from(const br_auto_config *config)
 int64_t zoo_llama_head_dim(const br_llama_config *c)
 {
     return c->head_dim > 0 ? c->head_dim : c->hidden_size / c->num_attention_heads;
+}
+
+int64_t zoo_llama_rotary_dim(const br_llama_config *c)
+{
+    return c->rotary_dim > 0 ? c->rotary_dim : zoo_llama_head_dim(c);
 }
 
 static bool good_type(const br_llama_config *c)
@@ -173,6 +183,10 @@ static bool good_heads(const br_llama_config *c)
                        ", must be even and at least 2: rotary positions turn "
                        "pairs of numbers",
                        d);
+    if (c->rotary_dim < 0 || c->rotary_dim > d || c->rotary_dim % 2 != 0)
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "rotary_dim is %" PRId64 ", must be even and at most head_dim = %" PRId64,
+                       c->rotary_dim, d);
     return zoo_good_size(op, "num_attention_heads times head_dim", c->num_attention_heads * d);
 }
 
@@ -203,6 +217,7 @@ static bool good_numbers(const br_llama_config *c)
     return zoo_good_deviation(op, "rms_norm_eps", c->rms_norm_eps) &&
            zoo_good_deviation(op, "initializer_range", c->initializer_range) &&
            zoo_good_probability(op, "attention_dropout", c->attention_dropout) &&
+           zoo_good_probability(op, "resid_pdrop", c->resid_pdrop) &&
            zoo_good_deviation(op, "query_scalar", c->query_scalar) &&
            zoo_good_deviation(op, "attn_logit_softcapping", c->attn_logit_softcapping) &&
            zoo_good_deviation(op, "final_logit_softcapping", c->final_logit_softcapping) &&
@@ -212,7 +227,7 @@ static bool good_numbers(const br_llama_config *c)
 
 static bool good_ropes(const br_llama_config *c)
 {
-    int64_t size = zoo_llama_head_dim(c);
+    int64_t size = zoo_llama_rotary_dim(c);
     return zoo_good_rope(size, &c->rope) && zoo_good_rope(size, &c->local_rope);
 }
 

@@ -24,6 +24,7 @@ typedef struct zoo_llama_kind {
     const char *attention_bias, *output_bias, *mlp_bias;
     bool always_has_attention_bias;
     bool has_qk_norm;
+    bool is_fused; /* fields `fused` and resid_pdrop of br_llama_config */
     /* null does not mean num_attention_heads, and hidden_size / num_attention_heads. */
     bool needs_key_value_heads, needs_head_dim;
 } zoo_llama_kind;
@@ -46,7 +47,7 @@ const char *zoo_llama_differing_key(br_module *a, br_module *b);
 extern const char *const zoo_llama_ignored[], *const zoo_llama_heads[], *const zoo_llama_layers[];
 extern const char *const zoo_llama_harmless[];
 extern const br_config_rows zoo_llama_rows[];
-extern const br_config_limit zoo_llama_limits[];
+extern const br_config_limit zoo_llama_limits[], zoo_phi3_limits[];
 
 /* Rows of a family's `classes`. */
 #define ZOO_LLAMA_BASE(class)                                             \
@@ -73,12 +74,13 @@ extern const br_config_limit zoo_llama_limits[];
     }
 
 /* The family of a model type; gguf_of is its format of GGUF files, or NULL. */
-#define ZOO_LLAMA_FAMILY(type, defaults_of, classes_of, gguf_of)                             \
+#define ZOO_LLAMA_FAMILY(type, defaults_of, classes_of, gguf_of)              \
+    ZOO_LLAMA_FAMILY_WITH(type, classes_of, gguf_of, .defaults = defaults_of, \
+                          .limits = zoo_llama_limits)
+/* The same, with fields of br_config_keys. */
+#define ZOO_LLAMA_FAMILY_WITH(type, classes_of, gguf_of, ...)                                \
     {                                                                                        \
-        .model_type = type,                                                                  \
-        .config = { .defaults = defaults_of,                                                 \
-                    .limits = zoo_llama_limits,                                              \
-                    .harmless = zoo_llama_harmless },                                        \
+        .model_type = type, .config = { __VA_ARGS__, .harmless = zoo_llama_harmless },       \
         .classes = classes_of, .keys = { .prefix = "model.", .ignored = zoo_llama_ignored }, \
         .heads = zoo_llama_heads, .init = zoo_llama_init_weight, .layers = zoo_llama_layers, \
         .rows = zoo_llama_rows, .differing_key = zoo_llama_differing_key, .gguf = gguf_of,   \
@@ -91,6 +93,8 @@ extern const br_config_limit zoo_llama_limits[];
 br_llama_config zoo_llama_checked(const br_llama_config *config);
 /* Returns the size of a head. */
 int64_t zoo_llama_head_dim(const br_llama_config *c);
+/* Returns how many numbers of a head are turned. */
+int64_t zoo_llama_rotary_dim(const br_llama_config *c);
 /* Make a model from a checked configuration. Weights are not initialized under br_skip_init(). */
 br_llama *zoo_llama_make(const br_llama_config *config);
 br_llama_lm *zoo_llama_make_lm_of(const br_llama_config *config);

@@ -98,7 +98,8 @@ static void read_gemma_layers(const br_auto_config *config, br_llama_config *c, 
             c->layers[i] |= BR_LLAMA_WINDOW;
 }
 
-static void read_mistral_layers(const br_auto_config *config, br_llama_config *c)
+/* All layers have a window, unless sliding_window is null. */
+static void read_windows(const br_auto_config *config, br_llama_config *c)
 {
     c->sliding_window = read_window(config);
     for (int64_t i = 0; i < c->num_hidden_layers && c->sliding_window > 0; i++)
@@ -149,7 +150,7 @@ static const zoo_llama_kind kinds[] = {
         .prefix = "Mistral",
         .needs_key_value_heads = true,
         .rope = ZOO_ROPE(10000),
-        .read_layers = read_mistral_layers,
+        .read_layers = read_windows,
     },
     {
         .model_type = "smollm3",
@@ -159,6 +160,18 @@ static const zoo_llama_kind kinds[] = {
         .attention_bias = "attention_bias",
         .output_bias = "attention_bias",
         .mlp_bias = "mlp_bias",
+    },
+    {
+        .model_type = "phi3",
+        .prefix = "Phi3",
+        .rope = { .scaling = "rope_scaling",
+                  .theta = "rope_theta",
+                  .partial = "partial_rotary_factor",
+                  .default_theta = 10000,
+                  .default_partial = 1,
+                  .is_phi = true },
+        .read_layers = read_windows,
+        .is_fused = true,
     },
     {
         .model_type = "qwen2",

@@ -31,8 +31,8 @@ bool zoo_good_deviation(const char *model, const char *name, double value);
 extern const br_model_family zoo_hf_bert_family, zoo_roberta_family, zoo_xlm_roberta_family,
     zoo_camembert_family, zoo_distilbert_family, zoo_electra_family, zoo_albert_family,
     zoo_mpnet_family, zoo_modernbert_family, zoo_gpt2_family, zoo_t5_family, zoo_llama_family,
-    zoo_mistral_family, zoo_smollm3_family, zoo_qwen2_family, zoo_qwen3_family, zoo_gemma2_family,
-    zoo_gemma3_family;
+    zoo_mistral_family, zoo_smollm3_family, zoo_phi3_family, zoo_qwen2_family, zoo_qwen3_family,
+    zoo_gemma2_family, zoo_gemma3_family;
 
 /* ---- Initial weights ------------------------------------------------------------------------- */
 
@@ -87,10 +87,12 @@ br_tensor *zoo_relative_buckets(const br_tensor *like, int64_t n_buckets, int64_
 
 /* Where config.json has rotary positions: in "rope_parameters", or in `inner` in it, or in the
  * object `scaling` of older files, whose keys take precedence over those of `inner`. The base is
- * "rope_theta" in that object, or the key `theta`. */
+ * "rope_theta" in that object, or the key `theta`. The part of a head that is turned is
+ * "partial_rotary_factor" in that object, or the key `partial`; if `partial` is NULL, all of it. */
 typedef struct zoo_rope_keys {
-    const char *inner, *scaling, *theta;
-    double default_theta;
+    const char *inner, *scaling, *theta, *partial;
+    double default_theta, default_partial;
+    bool is_phi; /* the positions are plain or longrope, which older files call "su" or "yarn" */
 } zoo_rope_keys;
 #define ZOO_ROPE(base)                                                          \
     {                                                                           \
@@ -99,9 +101,15 @@ typedef struct zoo_rope_keys {
 
 /* Reads rotary positions from config.json. */
 br_rope_options zoo_read_rope(const br_auto_config *config, const zoo_rope_keys *keys);
+/* Returns how many numbers of a head of `size` numbers are turned, which is even and at least 2; 0
+ * and an error if config.json says something else. */
+int64_t zoo_read_rotary_dim(const br_auto_config *config, const zoo_rope_keys *keys, int64_t size);
 /* Returns true if heads of `size` numbers may have the positions; false and an error otherwise. */
 bool zoo_good_rope(int64_t size, const br_rope_options *rope);
 bool zoo_same_rope(const br_rope_options *a, const br_rope_options *b);
+/* Turns heads [B, heads, S, d] by the tables [..., S, pairs] of br_rope(): the first 2 pairs
+ * numbers of each, and the others stay. */
+br_tensor *zoo_turn(br_tensor *x, br_tensor *cos, br_tensor *sin);
 
 /* ---- Language models (models/causal_lm.c) ---------------------------------------------------- */
 

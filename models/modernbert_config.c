@@ -128,10 +128,14 @@ static int64_t read_period(const br_auto_config *config, int64_t layers)
 
 static void read_ropes(const br_auto_config *config, br_modernbert_config *c)
 {
-    static const zoo_rope_keys global = { "full_attention", "rope_scaling", "global_rope_theta",
-                                          160000 };
-    static const zoo_rope_keys local = { "sliding_attention", "rope_scaling", "local_rope_theta",
-                                         10000 };
+    static const zoo_rope_keys global = { .inner = "full_attention",
+                                          .scaling = "rope_scaling",
+                                          .theta = "global_rope_theta",
+                                          .default_theta = 160000 };
+    static const zoo_rope_keys local = { .inner = "sliding_attention",
+                                         .scaling = "rope_scaling",
+                                         .theta = "local_rope_theta",
+                                         .default_theta = 10000 };
     c->global_rope = zoo_read_rope(config, &global);
     c->local_rope = zoo_read_rope(config, &local);
 }

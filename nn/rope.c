@@ -75,10 +75,19 @@ static double llama3_rate(const turns *t, double rate)
     return (1 - kept) * rate / o->factor + kept * rate;
 }
 
-static double rate_of(const turns *t, int64_t i)
+/* Returns the rate of a text that is short or long. The factor is rounded, and it multiplies the
+ * period, as in transformers. */
+static double longrope_rate(const turns *t, int64_t i, double rate)
 {
     const br_rope_options *o = t->o;
     bool is_long = t->length > o->original_max_position_embeddings;
+    double factor = br__rounded(t->dtype, (is_long ? o->long_factor : o->short_factor)[i]);
+    return 1 / br__rounded(t->dtype, factor / rate);
+}
+
+static double rate_of(const turns *t, int64_t i)
+{
+    const br_rope_options *o = t->o;
     double rate = plain_rate(t, i, o->type == BR_ROPE_DYNAMIC ? stretched_theta(t) : o->theta);
     switch (o->type) {
     case BR_ROPE_LINEAR:
@@ -88,7 +97,7 @@ static double rate_of(const turns *t, int64_t i)
     case BR_ROPE_LLAMA3:
         return llama3_rate(t, rate);
     case BR_ROPE_LONGROPE:
-        return rate / (is_long ? o->long_factor : o->short_factor)[i];
+        return longrope_rate(t, i, rate);
     default:
         return rate;
     }
@@ -118,12 +127,11 @@ static double attention_factor(const br_rope_options *o)
 
 static bool good_longrope(const br_rope_options *o, int64_t pairs)
 {
-    if (!o->short_factor || !o->long_factor || o->n_factors != pairs)
+    if (o->n_factors != pairs || pairs > BR_ROPE_MAX_FACTORS)
         return br_fail(BR_ERROR_ARGUMENT, op,
-                       "short_factor and long_factor must have dim / 2 = %" PRId64
-                       " numbers each, n_factors is %" PRId64 "%s",
-                       pairs, o->n_factors,
-                       o->short_factor && o->long_factor ? "" : " and one of them is NULL");
+                       "n_factors is %" PRId64 ", must be dim / 2 = %" PRId64
+                       " and at most %d: short_factor and long_factor have a number for each pair",
+                       o->n_factors, pairs, BR_ROPE_MAX_FACTORS);
     for (int64_t i = 0; i < pairs; i++)
         if (!(o->short_factor[i] > 0 && o->long_factor[i] > 0))
             return br_fail(BR_ERROR_ARGUMENT, op,

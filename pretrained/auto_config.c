@@ -487,6 +487,11 @@ int64_t br_auto_config_list_integer(const br_auto_config *config, const char *ke
     return json_integer_value(get_element(config, key, i, INTEGER));
 }
 
+double br_auto_config_list_number(const br_auto_config *config, const char *key, int64_t i)
+{
+    return json_number_value(get_element(config, key, i, NUMBER));
+}
+
 const char *br_auto_config_list_string(const br_auto_config *config, const char *key, int64_t i)
 {
     return json_string_value(get_element(config, key, i, STRING));

@@ -35,8 +35,19 @@ br_tensor *br__fresh_tokens(const br_generation *g)
     return br_narrow(g->ids, 1, seen, g->length - seen);
 }
 
+/* Empties the cache if the keys and values of all tokens change with the next one. */
+static void renew_cache(br_generation *g)
+{
+    const int64_t last = g->lm->recomputed_after, seen = br_cache_length(g->cache);
+    if (last <= 0 || g->length <= last || seen == 0 || seen > last)
+        return;
+    br_cache_free(g->cache);
+    g->cache = br_cache_new();
+}
+
 br_tensor *br__generation_logits(br_generation *g)
 {
+    renew_cache(g);
     br_tensor *mask = g->mask ? br_narrow(g->mask, 1, 0, g->length) : NULL;
     br_tensor *logits = g->lm->next(g->lm->model, br__fresh_tokens(g), mask, g->cache);
     return check_logits(g, logits) ? br_to(logits, br__computed(br_dtype_of(logits))) : NULL;

@@ -183,9 +183,11 @@ def same(ours, theirs):
 
 
 def value(v):
-    """Converts a value of C to Python: None for NULL, BR_NONE and BR_NONE_F64."""
+    """Converts a value of C to Python: None for NULL, BR_NONE, BR_NONE_F64, and a list of zeros."""
     if isinstance(v, ctypes.Structure):
         return [value(getattr(v, f[0])) for f in v._fields_]
+    if isinstance(v, ctypes.Array):
+        return list(v) if any(v) else None
     if isinstance(v, bytes):
         return v.decode()
     if v is None or v == INT64_MIN or (isinstance(v, float) and math.isnan(v)):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the models and the expected results of tests/models/test_decoders.c.
 
-    record_decoders.py decoders
+    record_decoders.py decoders            records all families
+    record_decoders.py decoders phi3       records some, and keeps the others
 
 For each family there are three folders with random sizes, options and weights. The results are those of transformers in
 double precision, with rotary positions in double precision, too: the last hidden state, the logits, and two numbers for the
@@ -17,13 +18,13 @@ from pathlib import Path
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 BATCH, TOKENS, NEW = 3, 11, 9
 FAMILIES = {"llama": ("llama", "Llama", "LlamaModel"), "mistral": ("mistral", "Mistral", "MistralModel"),
             "smollm3": ("smollm3", "SmolLM3", "SmolLM3Model"), "qwen2": ("qwen2", "Qwen2", "Qwen2Model"),
             "qwen3": ("qwen3", "Qwen3", "Qwen3Model"), "gemma2": ("gemma2", "Gemma2", "Gemma2Model"),
-            "gemma3_text": ("gemma3", "Gemma3", "Gemma3TextModel")}
+            "gemma3_text": ("gemma3", "Gemma3", "Gemma3TextModel"), "phi3": ("phi3", "Phi3", "Phi3Model")}
 ROPES = [
     lambda r: {"rope_type": "default", "rope_theta": r.choice([100.0, 10000.0, 500000.0])},
     lambda r: {"rope_type": "linear", "rope_theta": 1000.0, "factor": r.choice([1.5, 4.0])},
@@ -55,6 +56,18 @@ def in_double_precision():
         code.torch = Double()
 
 
+def phi_rope(rng, d, i):
+    """Returns the rotary positions of the i-th Phi-3: plain, of a text that is long, and of one that gets long."""
+    part, pairs = {4: (0.5, 1), 6: (0.7, 2), 8: (0.75, 3)}[d] if i < 2 else (1.0, d // 2)
+    made = {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": part}
+    if i > 0:
+        made |= {"rope_type": "longrope", "short_factor": [round(rng.uniform(1, 2), 3) for _ in range(pairs)],
+                 "long_factor": [round(rng.uniform(2, 9), 3) for _ in range(pairs)]}
+    if i == 2:
+        made["attention_factor"] = 1.3
+    return made
+
+
 def options(rng, family, i):
     """Returns random settings of the i-th model of a family."""
     heads, shared = rng.choice([(1, 1), (2, 1), (4, 2), (3, 1), (6, 3), (3, 3)])
@@ -73,7 +86,7 @@ def options(rng, family, i):
         made |= dict(hidden_act=rng.choice(["silu", "gelu", "relu"]))
     if family in ("llama", "mistral", "qwen3"):
         made["head_dim"] = d
-    if family in ("smollm3", "qwen2"):
+    if family in ("smollm3", "qwen2", "phi3"):
         made["hidden_size"] = heads * d
     if family in ("llama", "smollm3"):
         made |= dict(attention_bias=rng.random() < 0.5, mlp_bias=rng.random() < 0.5)
@@ -87,6 +100,9 @@ def options(rng, family, i):
         made |= dict(no_rope_layer_interval=2, use_sliding_window=i == 2, sliding_window=4)
         if i == 1:
             made["no_rope_layers"] = [rng.randint(0, 1) for _ in range(layers)]
+    if family == "phi3":
+        return made | dict(sliding_window=[5, None, None][i], original_max_position_embeddings=[4096, 6, 14][i],
+                           resid_pdrop=0.1, rope_parameters=phi_rope(rng, d, i))
     rope = ROPES[(list(FAMILIES).index(family) + 2 * i) % len(ROPES)](rng)
     if family == "gemma3_text":
         made["rope_parameters"] = {"full_attention": rope,
@@ -116,6 +132,8 @@ def old_form(folder):
         config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
         rope = rope["full_attention"]
     config["rope_theta"] = rope.pop("rope_theta")
+    if "partial_rotary_factor" in rope:
+        config["partial_rotary_factor"] = rope.pop("partial_rotary_factor")
     kind = rope.pop("rope_type")
     rope["rope_type" if nested else "type"] = kind
     if kind != "default":
@@ -149,10 +167,10 @@ def record(folder, family, generator, rng):
     return result | {"tokens": tokens}
 
 
-def main(out):
+def main(out, families):
     in_double_precision()
-    expected = {}
-    for family in FAMILIES:
+    expected = load_file(out / "expected.safetensors") if families else {}
+    for family in families or FAMILIES:
         rng, generator = random.Random(family), torch.Generator().manual_seed(1)
         for i in range(3):
             config = transformers.AutoConfig.for_model(family, **options(rng, family, i))
@@ -168,4 +186,4 @@ def main(out):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

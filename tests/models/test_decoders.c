@@ -90,7 +90,8 @@ static void check_tokens(const char *type, int i)
 {
     br_scope *scope = br_scope_begin();
     br_module *model = load(type, i, BR_TASK_CAUSAL_LM, BR_F64);
-    br_language_model lm = br_llama_language_model((br_llama_lm *)model);
+    const br_model_class *class = br_model_class_for(br_model_family_find(type), BR_TASK_CAUSAL_LM);
+    br_language_model lm = class->language_model(&(br_model_source){ .model = model });
     lm.max_length = 0; /* some positions are beyond the model's */
     br_model_input input = recorded_input(type, i);
     br_tensor *ids = br_narrow(input.batch.ids, 0, 0, 2);
@@ -126,6 +127,11 @@ Test(decoders, mistral_equals_transformers)
 Test(decoders, smollm3_equals_transformers)
 {
     check_family("smollm3");
+}
+
+Test(decoders, phi3_equals_transformers)
+{
+    check_family("phi3");
 }
 
 Test(decoders, qwen2_equals_transformers)
@@ -239,6 +245,23 @@ Test(decoders, half_precision)
     br_scope_end(scope);
 }
 
+/* With a probability of 1, nothing is added to the embeddings in training. */
+Test(decoders, dropout_of_results)
+{
+    br_llama_config c = small();
+    c.resid_pdrop = 1;
+    br_llama *model = br_llama_new(&c);
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *hidden[4], *other[4];
+    br_llama_forward(model, some_ids(), BR_OPTIONS(br_llama, .hidden_states = hidden));
+    cr_assert(br_equal(hidden[0], hidden[2]), "%s", br_error_message());
+    br_eval(br_base(model));
+    br_llama_forward(model, some_ids(), BR_OPTIONS(br_llama, .hidden_states = other));
+    cr_assert(br_equal(hidden[0], other[0]) && !br_equal(hidden[0], other[1]));
+    br_scope_end(scope);
+    br_module_free(model);
+}
+
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
 /* A saved folder has the same logits, and one of another model is refused by the key. */
@@ -267,8 +290,8 @@ static void check_saved(const char *type, int i)
 
 Test(decoders, saved_folders)
 {
-    static const char *const types[] = { "llama", "mistral", "smollm3",    "qwen2",
-                                         "qwen3", "gemma2",  "gemma3_text" };
+    static const char *const types[] = { "llama", "mistral", "smollm3", "phi3",
+                                         "qwen2", "qwen3",   "gemma2",  "gemma3_text" };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         for (int k = 0; k < FOLDERS_PER_FAMILY; k++)
             check_saved(types[i], k);
@@ -324,6 +347,35 @@ Test(decoders, keys_that_differ)
     }
 }
 
+/* Two models whose positions differ. */
+static void check_positions_differ(const br_llama_config *a, const br_llama_config *b,
+                                   const char *expected)
+{
+    br_llama *first = br_llama_new(a), *other = br_llama_new(b);
+    check_ok();
+    const br_model_family *family = br_model_family_find("phi3");
+    cr_assert_null(family->differing_key(br_base(first), br_base(first)));
+    const char *key = family->differing_key(br_base(first), br_base(other));
+    cr_assert(key && strcmp(key, expected) == 0, "%s: %s", expected, key ? key : "none");
+    br_module_free(first);
+    br_module_free(other);
+}
+
+Test(decoders, positions_that_differ)
+{
+    br_llama_config a = small(), b = a;
+    a.rotary_dim = 2;
+    check_positions_differ(&a, &b, "partial_rotary_factor");
+    a.rope = *BR_OPTIONS(br_rope, .type = BR_ROPE_LONGROPE, .n_factors = 1, .short_factor = { 1 },
+                         .long_factor = { 2 }, .original_max_position_embeddings = 4);
+    b = a;
+    b.rope.long_factor[0] = 3;
+    check_positions_differ(&a, &b, "rope_parameters");
+    b.rope.long_factor[0] = 2;
+    b.rope.short_factor[0] = 3;
+    check_positions_differ(&a, &b, "rope_parameters");
+}
+
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 static void check_refused(br_llama_config c, const char *message)
@@ -337,13 +389,21 @@ Test(decoders, invalid_configurations)
 {
     br_llama_config c = small();
     c.model_type = "lama";
-    check_refused(c, "model_type is 'lama', must be llama, mistral, smollm3, qwen2, qwen3, gemma2");
+    check_refused(c, "model_type is 'lama', must be llama, mistral, smollm3, phi3, qwen2");
     c = small();
     c.num_key_value_heads = 3;
     check_refused(c, "num_attention_heads");
     c = small();
     c.head_dim = 3;
     check_refused(c, "head_dim is 3, must be even and at least 2");
+    c = small();
+    c.rotary_dim = 3;
+    check_refused(c, "rotary_dim is 3, must be even and at most head_dim = 4");
+    c.rotary_dim = 6;
+    check_refused(c, "rotary_dim is 6, must be even and at most head_dim = 4");
+    c = small();
+    c.resid_pdrop = 2;
+    check_refused(c, "resid_pdrop");
     c = small();
     c.num_hidden_layers = 300;
     check_refused(c, "num_hidden_layers is 300, must be at most 256");
@@ -386,6 +446,32 @@ Test(decoders, bad_inputs)
     br_module_free(model);
 }
 
+/* A part of a head that is no even number, and types of positions that a Phi-3 cannot have, are
+ * refused. */
+Test(decoders, bad_files_of_phi3)
+{
+    static const char *const rows[][2] = {
+        { "\"partial_rotary_factor\": 0.1", "rope: " },
+        { "\"rope_parameters\": {\"partial_rotary_factor\": 0.8}",
+          "partial_rotary_factor (partial_rotary_factor) is 0.8: it must be a part of a head of "
+          "4" },
+        { "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}",
+          "rope_scaling.type is \"linear\", must be one of \"default\", \"longrope\", \"su\"" },
+        { "\"attention_bias\": true", "attention_bias is true, must be false" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[300];
+        snprintf(text, sizeof text,
+                 "{\"model_type\": \"phi3\", \"hidden_size\": 8, \"num_attention_heads\": 2, %s}",
+                 rows[i][0]);
+        files_write(files_path("config.json"), text, strlen(text));
+        br_auto_config *config = br_auto_config_load(files_path("config.json"));
+        cr_assert(config, "%s", br_error_message());
+        check_fails(br_llama_config_from(config).vocab_size != 0, rows[i][1]);
+        br_auto_config_free(config);
+    }
+}
+
 /* What config.json says of rotary positions and layers is read whole, or refused. */
 Test(decoders, bad_files)
 {
@@ -395,6 +481,11 @@ Test(decoders, bad_files)
         { "\"rope_parameters\": {\"rope_type\": \"su\"}",
           "rope_parameters.rope_type is \"su\", must be one of \"default\", \"linear\"" },
         { "\"rope_parameters\": {\"rope_type\": \"linear\"}", "rope_parameters.factor is missing" },
+        { "\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, \"x\"]}",
+          "rope_scaling.short_factor[1] is the string \"x\", must be a number" },
+        { "\"rope_parameters\": {\"rope_type\": \"longrope\", \"short_factor\": [1], "
+          "\"long_factor\": [1, 2]}",
+          "rope_parameters.short_factor has 1 numbers and long_factor has 2: they must have one" },
         { "\"rope_scaling\": {\"type\": \"llama3\", \"factor\": 2, \"low_freq_factor\": 1}",
           "rope_scaling.high_freq_factor is missing" },
         { "\"rope_scaling\": 4", "rope_scaling is 4, must be an object" },

@@ -9,7 +9,7 @@ TestSuite(rope, .init = check_begin, .fini = check_end);
 
 enum { DIM = 8, PAIRS = DIM / 2, N_POSITIONS = 4 };
 
-static const double short_factor[] = { 1, 1.5, 2, 3 }, long_factor[] = { 1, 2, 5, 9 };
+#define LONG_FACTORS .long_factor = { 1, 2, 5, 9 }, .n_factors = PAIRS
 
 static br_tensor *positions(void)
 {
@@ -64,8 +64,8 @@ Test(rope, tables_equal_those_of_transformers)
                llama3_values);
     check_case("longrope",
                BR_OPTIONS(br_rope, .type = BR_ROPE_LONGROPE, .theta = 500, .factor = 4,
-                          .original_max_position_embeddings = 256, .short_factor = short_factor,
-                          .long_factor = long_factor, .n_factors = PAIRS),
+                          .original_max_position_embeddings = 256, .short_factor = { 1, 1.5, 2, 3 },
+                          LONG_FACTORS),
                longrope_values);
 }
 
@@ -84,12 +84,9 @@ Test(rope, lengths)
     o.original_max_position_embeddings = 255;
     cr_assert(br_rope(at, DIM, BR_F64, &o, &cos, &sin));
     cr_assert_not(br_equal(cos, plain));
-    o.type = BR_ROPE_LONGROPE;
-    o.factor = 1;
-    o.short_factor = (double[]){ 1, 1, 1, 1 };
-    o.long_factor = long_factor;
-    o.n_factors = PAIRS;
-    o.original_max_position_embeddings = 256;
+    o = *BR_OPTIONS(br_rope, .type = BR_ROPE_LONGROPE, .theta = 500,
+                    .original_max_position_embeddings = 256, .short_factor = { 1, 1, 1, 1 },
+                    LONG_FACTORS);
     cr_assert(br_rope(at, DIM, BR_F64, &o, &cos, &sin));
     cr_assert(br_equal(cos, plain));
     o.original_max_position_embeddings = 255;
@@ -133,10 +130,11 @@ Test(rope, bad_options)
     o = *BR_OPTIONS(br_rope, YARN, .beta_slow = 40);
     check_refused(o, 8, "beta_slow is 40 and beta_fast is 32: the first must be");
     o = *BR_OPTIONS(br_rope, .type = BR_ROPE_LONGROPE, .original_max_position_embeddings = 9,
-                    .short_factor = short_factor, .n_factors = PAIRS);
-    check_refused(o, 8, "n_factors is 4 and one of them is NULL");
-    o.long_factor = (double[]){ 1, 2, 0, 3 };
+                    .short_factor = { 1, 1.5, 2, 3 }, LONG_FACTORS);
+    o.long_factor[2] = 0;
     check_refused(o, 8, "short_factor[2] is 2 and long_factor[2] is 0: must be positive");
-    check_refused(o, 6, "must have dim / 2 = 3 numbers each, n_factors is 4");
+    check_refused(o, 6, "n_factors is 4, must be dim / 2 = 3 and at most 64");
+    o.n_factors = 65;
+    check_refused(o, 130, "n_factors is 65, must be dim / 2 = 65 and at most 64");
     br_scope_end(scope);
 }

@@ -12,7 +12,7 @@ from record_config_cases import CLASSES, COMMON, KEYS
 HEADS = ["ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"]
 PREFIXES = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert", "distilbert": "DistilBert",
             "electra": "Electra", "albert": "Albert", "mpnet": "MPNet", "modernbert": "ModernBert", "llama": "Llama",
-            "mistral": "Mistral", "smollm3": "SmolLM3", "qwen2": "Qwen2", "qwen3": "Qwen3", "gemma2": "Gemma2", "gemma3_text": "Gemma3"}
+            "mistral": "Mistral", "smollm3": "SmolLM3", "phi3": "Phi3", "qwen2": "Qwen2", "qwen3": "Qwen3", "gemma2": "Gemma2", "gemma3_text": "Gemma3"}
 MORE = {"bert": ["ForPreTraining", "ForNextSentencePrediction"], "electra": ["ForPreTraining"], "albert": ["ForPreTraining"]}
 ENCODERS = list(PREFIXES)[:9]
 DECODERS = list(PREFIXES)[9:]
@@ -47,13 +47,18 @@ def config_class(kind):
 # ---- Sizes ----------------------------------------------------------------------------------------
 
 
-def rope(rng):
-    """Returns random rotary positions of one of the types."""
-    kind = rng.choice(["default", "default", "linear", "dynamic", "yarn", "llama3"])
+def rope(rng, d, kinds=("default", "default", "linear", "dynamic", "yarn", "llama3", "longrope")):
+    """Returns random rotary positions of one of the types, for d numbers of a head."""
+    kind = rng.choice(kinds)
     made = {"rope_type": kind, "rope_theta": round(10 ** rng.uniform(1, 6), 2)}
     if kind != "default":
         made["factor"] = rng.choice([1.5, 2.0, 4.0, 8.0])
-    if kind in ("yarn", "llama3"):
+    if kind == "longrope":
+        made |= {key: [round(rng.uniform(1, 8), 3) for _ in range(d // 2)] for key in ("short_factor", "long_factor")}
+        made = {key: value for key, value in made.items() if key != "factor" or rng.random() < 0.5}
+        if rng.random() < 0.4:
+            made["attention_factor"] = 1.1
+    if kind in ("yarn", "llama3", "longrope"):
         made["original_max_position_embeddings"] = rng.choice([8, 16, 40])
     if kind == "llama3":
         made |= {"low_freq_factor": rng.choice([0.5, 1.0]), "high_freq_factor": rng.choice([2.5, 4.0])}
@@ -92,13 +97,14 @@ def modernbert_sizes(rng, vocab):
     """Returns sizes of a ModernBERT and its kinds of layers, in today's form or in that of older files."""
     layers, every = rng.randint(1, 5), rng.randint(1, 4)
     ids = {f"{name}_token_id": rng.randrange(vocab) for name in ("bos", "eos", "cls", "sep")}
-    made = dict(vocab_size=vocab, hidden_size=2 * rng.randint(1, 3) * 6, num_attention_heads=rng.choice([1, 2, 3]),
+    width, heads = 2 * rng.randint(1, 3) * 6, rng.choice([1, 2, 3])
+    made = dict(vocab_size=vocab, hidden_size=width, num_attention_heads=heads,
                 num_hidden_layers=layers, intermediate_size=rng.randint(5, 40), hidden_activation=rng.choice(ACTIVATIONS),
                 classifier_activation=rng.choice(ACTIVATIONS), norm_eps=10 ** rng.uniform(-9, -2), pad_token_id=rng.randrange(vocab),
                 classifier_pooling=rng.choice(["cls", "mean"]), local_attention=rng.randint(2, 40), **ids)
     made |= {key: rng.random() < 0.5 for key in ("attention_bias", "mlp_bias", "norm_bias", "classifier_bias", "decoder_bias")}
     made["layer_types"] = ["sliding_attention" if i % every else "full_attention" for i in range(layers)]
-    made["rope_parameters"] = {kind: rope(rng) for kind in ("full_attention", "sliding_attention")}
+    made["rope_parameters"] = {kind: rope(rng, width // heads) for kind in ("full_attention", "sliding_attention")}
     made["max_position_embeddings"] = rng.choice([20, POSITIONS])
     return made
 
@@ -110,7 +116,7 @@ def decoder_sizes(rng, kind, vocab):
     made = dict(vocab_size=vocab, hidden_size=heads * rng.randint(2, 5), intermediate_size=rng.randint(5, 40), num_hidden_layers=layers,
                 num_attention_heads=heads, num_key_value_heads=shared, max_position_embeddings=rng.choice([70, POSITIONS]),
                 rms_norm_eps=10 ** rng.uniform(-8, -3), pad_token_id=rng.choice([None, rng.randrange(vocab)]),
-                bos_token_id=rng.randrange(vocab), eos_token_id=rng.randrange(vocab), rope_parameters=rope(rng))
+                bos_token_id=rng.randrange(vocab), eos_token_id=rng.randrange(vocab), rope_parameters=rope(rng, d))
     if kind.startswith("gemma"):
         made |= dict(head_dim=d, hidden_activation=rng.choice(ACTIVATIONS), query_pre_attn_scalar=rng.randint(2, 30),
                      sliding_window=rng.randint(2, 9), layer_types=layer_kinds(rng, layers))
@@ -118,8 +124,12 @@ def decoder_sizes(rng, kind, vocab):
         made |= dict(hidden_act=rng.choice(ACTIVATIONS), tie_word_embeddings=rng.random() < 0.5)
     if kind in ("llama", "mistral", "qwen3"):
         made["head_dim"] = d
-    if kind in ("smollm3", "qwen2"):
+    if kind in ("smollm3", "qwen2", "phi3"):
         made["hidden_size"] = heads * d
+    if kind == "phi3":
+        part, turned = rng.choice([(1.0, d), {4: (0.5, 2), 6: (0.7, 4), 8: (0.5, 4)}[d]])
+        made |= dict(sliding_window=rng.choice([None, 3, 9]), original_max_position_embeddings=rng.choice([8, 16, 40]),
+                     rope_parameters=rope(rng, turned, ("default", "longrope")) | {"partial_rotary_factor": part})
     if kind == "mistral":
         made["sliding_window"] = rng.choice([None, 3, 9])
     if kind in ("smollm3", "qwen2", "qwen3"):
@@ -128,10 +138,10 @@ def decoder_sizes(rng, kind, vocab):
                      layer_types=layer_kinds(rng, layers) if windows else ["full_attention"] * layers)
     if kind == "smollm3":
         made["no_rope_layers"] = [rng.randint(0, 1) for _ in range(layers)]
-    elif kind != "gemma3_text" and kind != "gemma2" and kind != "llama" and kind != "mistral":
+    elif kind in ("qwen2", "qwen3"):
         made["max_window_layers"] = rng.randint(0, layers)
     if kind == "gemma3_text":
-        made["rope_parameters"] = {"full_attention": rope(rng), "sliding_attention": rope(rng)}
+        made["rope_parameters"] = {"full_attention": rope(rng, d), "sliding_attention": rope(rng, d)}
     return made
 
 

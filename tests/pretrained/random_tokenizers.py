@@ -25,7 +25,7 @@ TRAINED = {"roberta": "RobertaTokenizer", "xlm-roberta": "XLMRobertaTokenizer", 
            "albert": "AlbertTokenizer", "mpnet": "MPNetTokenizer"}
 # The families of compare_bpe_families.py and compare_bpe_characters.py whose files a decoder has, and others.
 BYTE_LEVEL = {"llama": "Llama 3", "smollm3": "SmolLM", "qwen2": "Qwen", "qwen3": "Qwen"}
-CHARACTERS = {"llama": "Llama 2", "mistral": "Mistral", "gemma2": "Gemma", "gemma3_text": "Gemma"}
+CHARACTERS = {"llama": "Llama 2", "mistral": "Mistral", "phi3": "Llama 2", "gemma2": "Gemma", "gemma3_text": "Gemma"}
 # Keys of tokenizer_config.json beside those of compare_auto.py, none of which changes ids.
 TOKENIZER_KEYS = {
     "model_max_length": lambda rng: rng.randint(6, 60), "padding_side": lambda rng: "left", "truncation_side": lambda rng: "left",

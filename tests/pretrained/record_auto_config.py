@@ -9,11 +9,11 @@ Requires transformers from PyPI; written with 5.23.0.
 import json
 
 from transformers import (AlbertConfig, BertConfig, CamembertConfig, DistilBertConfig, ElectraConfig, Gemma2Config,
-                          Gemma3TextConfig, GPT2Config, LlamaConfig, MistralConfig, ModernBertConfig, MPNetConfig, Qwen2Config,
+                          Gemma3TextConfig, GPT2Config, LlamaConfig, MistralConfig, ModernBertConfig, MPNetConfig, Phi3Config, Qwen2Config,
                           Qwen3Config, RobertaConfig, SmolLM3Config, T5Config, XLMRobertaConfig)
 
 CONFIGS = (BertConfig, RobertaConfig, XLMRobertaConfig, CamembertConfig, DistilBertConfig, ElectraConfig, AlbertConfig,
-           MPNetConfig, ModernBertConfig, GPT2Config, T5Config, LlamaConfig, MistralConfig, SmolLM3Config, Qwen2Config,
+           MPNetConfig, ModernBertConfig, GPT2Config, T5Config, LlamaConfig, MistralConfig, SmolLM3Config, Phi3Config, Qwen2Config,
            Qwen3Config, Gemma2Config, Gemma3TextConfig)
 
 # Keys about the package and a single run; labels, which are read one by one; and the keys that T5's

@@ -26,7 +26,7 @@ from transformers import (AlbertConfig, AlbertForMaskedLM, BertConfig, BertForPr
                           DistilBertForMaskedLM, ElectraConfig, ElectraForMaskedLM, Gemma2Config, Gemma2ForCausalLM,
                           Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
                           MistralConfig, MistralForCausalLM, ModernBertConfig, ModernBertForMaskedLM, MPNetConfig,
-                          MPNetForMaskedLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, RobertaConfig,
+                          MPNetForMaskedLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, RobertaConfig,
                           RobertaForMaskedLM, SmolLM3Config, SmolLM3ForCausalLM, T5Config, T5ForConditionalGeneration)
 from transformers.utils import logging
 
@@ -59,13 +59,15 @@ CLASSES = {
     "mistral": (MistralConfig, MistralForCausalLM, DECODER_SIZES | dict(sliding_window=4)),
     "smollm3": (SmolLM3Config, SmolLM3ForCausalLM,
                 DECODER_SIZES | dict(use_sliding_window=True, sliding_window=3, no_rope_layer_interval=2)),
+    "phi3": (Phi3Config, Phi3ForCausalLM,
+             DECODER_SIZES | dict(rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.35})),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM, DECODER_SIZES | WINDOW),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM, DECODER_SIZES | WINDOW | dict(head_dim=6)),
     "gemma2": (Gemma2Config, Gemma2ForCausalLM, GEMMA_SIZES),
     "gemma3_text": (Gemma3TextConfig, Gemma3ForCausalLM,
                     GEMMA_SIZES | dict(layer_types=["sliding_attention", "full_attention"])),
 }
-DECODERS = ("llama", "mistral", "smollm3", "qwen2", "qwen3", "gemma2", "gemma3_text")
+DECODERS = ("llama", "mistral", "smollm3", "phi3", "qwen2", "qwen3", "gemma2", "gemma3_text")
 NAMED = ("bert", "modernbert", "gpt2", "t5") + DECODERS  # modules have the names of files
 NOT_RUN = {"return_dict"}  # some models of transformers need its default
 # The keys of every model type.
@@ -160,6 +162,15 @@ KEYS = {
         "no_rope_layer_interval": (3, "same"),  # no_rope_layers is in the file
         "no_rope_layers": ([0, 0], "changed"),
         "layer_types": (["sliding_attention", "full_attention"], "changed"),
+    },
+    "phi3": UNTIED | {
+        "architectures": (["Phi3Model"], "class"),
+        "sliding_window": (2, "changed"),
+        "original_max_position_embeddings": (12, "same"),
+        "rope_parameters": ({"rope_type": "longrope", "rope_theta": 100.0, "partial_rotary_factor": 0.7,
+                             "short_factor": [1.5, 2], "long_factor": [3.0, 4.0], "attention_factor": 1.3}, "changed"),
+        "resid_pdrop": (0.3, "field"),
+        "embd_pdrop": (0.3, "same"),
     },
     "qwen2": UNTIED | WINDOWS | {"architectures": (["Qwen2Model"], "class")},
     "qwen3": UNTIED | WINDOWS | {"architectures": (["Qwen3Model"], "class"), "attention_bias": (True, "changed"),

@@ -247,7 +247,7 @@ static void check_value(const br_auto_config *config, const char *key, const jso
 Test(auto_config, defaults_are_those_of_transformers)
 {
     json_t *types = json_load_file(BRASA_TEST_DIR "/pretrained/auto_config_defaults.json", 0, NULL);
-    cr_assert_eq(json_object_size(types), 18);
+    cr_assert_eq(json_object_size(types), 19);
     const char *type, *key, *name;
     json_t *recorded, *want, *own;
     json_object_foreach(types, type, recorded)
@@ -368,13 +368,16 @@ Test(auto_config, ids_of_special_tokens)
 Test(auto_config, lists)
 {
     br_auto_config *config = with("{\"architectures\": [\"A\", \"B\"], \"eos_token_id\": [2, -3],"
-                                  "\"one\": 7, \"none\": [], \"mixed\": [1, \"x\", null]}");
+                                  "\"one\": 7, \"none\": [], \"mixed\": [1, \"x\", null, 0.5]}");
     cr_assert_eq(br_auto_config_list_size(config, "architectures"), 2);
     cr_assert_str_eq(br_auto_config_list_string(config, "architectures", 1), "B");
     cr_assert_eq(br_auto_config_list_integer(config, "eos_token_id", 1), -3);
     cr_assert_eq(br_auto_config_list_size(config, "one"), 1);
     cr_assert_eq(br_auto_config_list_integer(config, "one", 0), 7);
     cr_assert_eq(br_auto_config_list_size(config, "none"), 0);
+    cr_assert_eq(br_auto_config_list_number(config, "mixed", 3), 0.5);
+    cr_assert_eq(br_auto_config_list_number(config, "mixed", 0), 1);
+    cr_assert_eq(br_auto_config_list_number(config, "one", 0), 7);
     check_ok();
     check_fails(br_auto_config_list_string(config, "architectures", 2),
                 "architectures has no element 2, its length is 2");
@@ -383,6 +386,8 @@ Test(auto_config, lists)
     check_fails(br_auto_config_list_integer(config, "mixed", 1),
                 "mixed[1] is the string \"x\", must be an integer");
     check_fails(br_auto_config_list_string(config, "mixed", 2), "mixed[2] is null, must be");
+    check_fails(br_auto_config_list_number(config, "mixed", 1),
+                "mixed[1] is the string \"x\", must be a number");
     check_fails(br_auto_config_list_string(config, "other", 0), "other is missing");
     br_auto_config_free(config);
 }

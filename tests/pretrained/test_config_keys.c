@@ -32,8 +32,8 @@ static const char *write_with(const config_case *c, json_t *value)
 
 static bool is_llama(const char *type)
 {
-    static const char *const types[] = { "llama", "mistral", "smollm3",    "qwen2",
-                                         "qwen3", "gemma2",  "gemma3_text" };
+    static const char *const types[] = { "llama", "mistral", "smollm3", "phi3",
+                                         "qwen2", "qwen3",   "gemma2",  "gemma3_text" };
     size_t i = 0, n = sizeof types / sizeof *types;
     while (i < n && strcmp(types[i], type) != 0)
         i++;
@@ -180,6 +180,7 @@ static double field_of(const config_case *c, const br_auto_config *config)
         { "gpt2", "resid_pdrop", gpt2.resid_pdrop },
         { "gpt2", "initializer_range", gpt2.initializer_range },
         { "llama", "attention_dropout", llama.attention_dropout },
+        { "llama", "resid_pdrop", llama.resid_pdrop },
         { "llama", "initializer_range", llama.initializer_range },
         { "llama", "pad_token_id", (double)llama.pad_token_id },
         { "t5", "dropout_rate", t5.dropout_rate },
@@ -221,6 +222,7 @@ static void check_class(const config_case *c, json_t *value)
         { "llama", "decoders/llama0" },
         { "mistral", "decoders/mistral0" },
         { "smollm3", "decoders/smollm30" },
+        { "phi3", "decoders/phi30" },
         { "qwen2", "decoders/qwen20" },
         { "qwen3", "decoders/qwen30" },
         { "gemma2", "decoders/gemma20" },

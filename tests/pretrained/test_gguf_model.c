@@ -504,7 +504,7 @@ Test(gguf_model, refuses_values)
     check_key("attention.causal", 'b', 0, "qwen3.attention.causal is false, must be true");
     check_key("rope.scaling.attn_factor", 'f', 1.5, "qwen3.rope.scaling.attn_factor is 1.5");
     check_key("rope.dimension_count", 'u', 4, "rope.dimension_count is 4, must be the size of");
-    check_key("rope.scaling.type", 's', 0, "rope_scaling.rope_type is \"longrope\", must be one");
+    check_key("rope.scaling.type", 's', 0, "rope_scaling.short_factor is missing");
     check_key("vocab_size", 's', 0, "metadata \"qwen3.vocab_size\" is of type string");
     check_key("rope.scaling.factor", 'f', NAN, "metadata \"qwen3.rope.scaling.factor\" is nan");
     gguf_writer w = { 0 };

@@ -1,6 +1,6 @@
 /* brasa/models/llama.h - Hugging Face's Llama and the decoders that are built like it: Mistral,
- * SmolLM3, Qwen2, Qwen3, Gemma 2 and Gemma 3. Touvron et al., 2023; docs/zoo.md lists what each
- * adds.
+ * SmolLM3, Phi-3, Qwen2, Qwen3, Gemma 2 and Gemma 3. Touvron et al., 2023; docs/zoo.md lists what
+ * each adds.
  *
  *     br_llama_lm *model = br_auto_model_load("SmolLM2-135M", NULL, NULL);
  *     br_tensor *logits = br_llama_lm_forward(model, input_ids, NULL);
@@ -43,7 +43,9 @@ typedef struct br_llama_config {
     int64_t pad_token_id;            /* row of the embeddings without a gradient; -1: none */
     const char *hidden_act;          /* one of the names for br_hf_bert_config's hidden_act */
     double rms_norm_eps, initializer_range, attention_dropout;
+    double resid_pdrop; /* dropout of the results of attention and of the MLP */
     br_rope_options rope, local_rope;
+    int64_t rotary_dim;     /* only the first so many numbers of a head are turned; 0: all */
     int64_t sliding_window; /* in layers with BR_LLAMA_WINDOW: attends to this many tokens */
     uint8_t layers[BR_LLAMA_MAX_LAYERS]; /* br_llama_layer_flags of each layer */
     double query_scalar;                 /* scores are divided by its square root; 0: head_dim */
@@ -56,6 +58,7 @@ typedef struct br_llama_config {
     bool qk_norm;     /* RMSNorm of each head's queries and keys, before positions */
     bool norm_adds_1; /* RMSNorm multiplies by 1 + weight */
     bool norms_after; /* RMSNorm also after attention and after the MLP, as in Gemma */
+    bool fused;       /* one product computes queries, keys and values, another one gate and up */
     bool untied;      /* lm_head's weight is not tied to embed_tokens' */
 } br_llama_config;
 
@@ -84,8 +87,9 @@ BR_API br_llama_options br_llama_defaults(void);
 typedef struct br_llama_attention {
     br_module base;
     br_linear *q_proj, *k_proj, *v_proj, *o_proj;
+    br_linear *qkv_proj;          /* with `fused`, instead of the first three */
     br_rms_norm *q_norm, *k_norm; /* NULL without qk_norm */
-    int64_t heads, head_dim;
+    int64_t heads, key_heads, head_dim;
     double scale, softcap, attention_dropout;
     bool norm_adds_1;
     int64_t layer; /* number in the cache */
@@ -94,6 +98,7 @@ typedef struct br_llama_attention {
 typedef struct br_llama_mlp {
     br_module base;
     br_linear *gate_proj, *up_proj, *down_proj;
+    br_linear *gate_up_proj; /* with `fused`, instead of the first two */
     br_tensor *(*act)(br_tensor *x);
 } br_llama_mlp;
 
@@ -104,6 +109,7 @@ typedef struct br_llama_layer {
     br_rms_norm *input_layernorm, *post_attention_layernorm;
     br_rms_norm *pre_feedforward_layernorm, *post_feedforward_layernorm; /* with norms_after */
     bool norm_adds_1;
+    double resid_pdrop;
     int flags; /* br_llama_layer_flags */
 } br_llama_layer;
 

@@ -40,6 +40,8 @@ typedef enum br_rope_type {
     BR_ROPE_LONGROPE,
 } br_rope_type;
 
+enum { BR_ROPE_MAX_FACTORS = 64 };
+
 typedef struct br_rope_options {
     size_t struct_size;
     br_rope_type type;
@@ -50,9 +52,9 @@ typedef struct br_rope_options {
     double low_freq_factor, high_freq_factor; /* llama3 */
     double beta_fast, beta_slow;              /* yarn */
     double mscale, mscale_all_dim;            /* yarn: see attention_factor; 0: not used */
-    bool no_truncate; /* yarn: the first and the last mean pair are not rounded to whole numbers */
-    const double *short_factor, *long_factor; /* longrope: dim / 2 numbers each */
-    int64_t n_factors;                        /* their number */
+    bool no_truncate;  /* yarn: the first and the last mean pair are not rounded to whole numbers */
+    int64_t n_factors; /* longrope: the length of the next two lists, dim / 2 */
+    double short_factor[BR_ROPE_MAX_FACTORS], long_factor[BR_ROPE_MAX_FACTORS];
     /* yarn and longrope: factor of cos and sin. BR_NONE_F64: 0.1 ln(factor) + 1 for yarn, or with
      * mscale m and mscale_all_dim a (0.1 m ln(factor) + 1) / (0.1 a ln(factor) + 1);
      * sqrt(1 + ln(factor) / ln(original_max_position_embeddings)) for longrope. */

@@ -89,6 +89,7 @@ BR_API int64_t br_auto_config_list_size(const br_auto_config *config, const char
 /* Return element i of a list. */
 BR_API int64_t br_auto_config_list_integer(const br_auto_config *config, const char *key,
                                            int64_t i);
+BR_API double br_auto_config_list_number(const br_auto_config *config, const char *key, int64_t i);
 BR_API const char *br_auto_config_list_string(const br_auto_config *config, const char *key,
                                               int64_t i);
 /* Returns the name of label 0 .. num_labels - 1 in id2label, or "LABEL_<id>" if there is no

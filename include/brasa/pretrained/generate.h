@@ -28,6 +28,9 @@ typedef struct br_language_model {
     br_tensor *(*next)(void *model, br_tensor *ids, br_tensor *attention_mask, br_cache *cache);
     bool no_cache;      /* pass all tokens to `next` every time, and NULL as the cache */
     int64_t max_length; /* maximum number of tokens; 0: no limit */
+    /* When a text gets longer than this many tokens, its keys and values are computed again,
+     * because those of all tokens change; 0: never. */
+    int64_t recomputed_after;
 } br_language_model;
 
 /* When beam search ends for a text, as transformers' early_stopping. */
