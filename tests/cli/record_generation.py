@@ -155,10 +155,15 @@ MORE = [
           ("ii", {"do_sample": True, "temperature": 5.0}, "", {}), ("h", {"do_sample": True, "temperature": 9.0}, "", {}),
           ("a", {}, "--stop r", {"stop_strings": ["r"]}), ("a", {}, "--stop r --stop aaa", {"stop_strings": ["r", "aaa"]}),
           ("a", {}, "--set stop_strings=null", {"stop_strings": None}))),
+    # A search that never ends early finds other texts.
+    *(("gpt2", "generation_config.json", {**BASE["gpt2"], "num_beams": 2, "num_return_sequences": 2, "eos_token_id": [0, 9, 20],
+                                          "length_penalty": penalty, "early_stopping": early}, "", {})
+      for penalty in (1.0, 3.0) for early in (False, "never")),
     *((name, "generation_config.json", {**BASE[name], "num_beams": beams, "num_return_sequences": 2, "do_sample": True,
                                         **more}, "", {})
       for name in BASE for beams in (2, 4)
       for more in ({}, {"temperature": 3.0}, {"top_k": 2, "eos_token_id": [0, 9, 20]}, {"top_p": 0.3, "top_k": 0},
+                   {"top_p": 0.01, "top_k": 0, "temperature": 3.0},
                    {"min_p": 0.9, "eos_token_id": None}, {"top_k": 5, "top_p": 0.6, "min_p": 0.2, "temperature": 0.7,
                     "repetition_penalty": 1.3}, {"eos_token_id": [0, 9, 20], "early_stopping": True, "temperature": 2.0})),
     *((name, "generation_config.json", {**BASE[name], "num_beams": 3, "num_return_sequences": 3, "stop_strings": strings,
