@@ -20,6 +20,7 @@ enum {
 };
 
 int cli_train(int argc, char **argv);
+int cli_finetune(int argc, char **argv);
 int cli_check(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_bench(int argc, char **argv);

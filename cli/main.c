@@ -9,6 +9,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     { "train", "train a model with one of the recipes", cli_train },
+    { "finetune", "train a pretrained language model on your texts", cli_finetune },
     { "check", "compare models and operations with results recorded from PyTorch", cli_check },
     { "bench", "time operations and models on this machine", cli_bench },
     { "info", "show the contents of a safetensors file, checkpoint or config.json", cli_info },

@@ -1,4 +1,5 @@
-/* cli/train.c - `brasa train RECIPE`: the command line and the progress bar. */
+/* cli/train.c - `brasa train RECIPE` and `brasa finetune`: the command line and the progress bar.
+ */
 #include "train/train.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
@@ -59,6 +60,58 @@ static const char help_options[] =
     "Ctrl-C stops the run after the current step and writes a checkpoint to resume\n"
     "from. The exit status is then 130.\n";
 
+static const char finetune_help[] =
+    "Usage: brasa finetune --model DIR --data FILE [OPTION]...\n"
+    "       brasa finetune --resume --data FILE [OPTION]...\n"
+    "\n"
+    "Trains a pretrained language model on your texts, and shows what it generates for\n"
+    "some of them.\n"
+    "\n"
+    "  -m, --model DIR      folder of the model, as for 'brasa generate'\n"
+    "      --data FILE      a text, or lines of JSON: {\"text\": ...}, {\"prompt\": ...,\n"
+    "                       \"completion\": ...}, or {\"messages\": [{\"role\": ...,\n"
+    "                       \"content\": ...}, ...]} for the model's chat template. The loss\n"
+    "                       counts texts, completions, and the assistant's answers\n"
+    "      --preset NAME    lora (default): train a LoRA adapter beside the frozen weights;\n"
+    "                       full: train all parameters\n"
+    "      --steps N        total number of steps (default: 3 passes over the data)\n"
+    "      --seed S         seed of the order of the examples, and of dropout\n"
+    "      --threads N      number of threads; it does not change the results\n"
+    "      --matmul-precision P\n"
+    "                       precision of f32 matrix products: highest (default), high\n"
+    "                       or medium, which rounds their operands to bf16\n"
+    "      --amp P          mixed precision of the forward pass: off (default) or bf16,\n"
+    "                       in which products, convolutions and attention compute\n"
+    "      --dtype D        dtype of the parameters: f32 (default), f64, bf16 or f16; for\n"
+    "                       bf16 and f16 the optimizer keeps copies in f32, or rounds at\n"
+    "                       random with --set half_update=stochastic\n"
+    "      --lr X           learning rate, which falls to 0\n"
+    "      --set KEY=VALUE  change a setting; may be repeated\n"
+    "      --out DIR        directory of the results (default: out/finetune): the folder\n"
+    "                       adapter and, with --preset full or --set merge=true, model;\n"
+    "                       checkpoint.safetensors; log.jsonl, one line per step\n"
+    "                       with the loss before the update and the step's time in\n"
+    "                       seconds; loss.svg and metrics.svg; event files for\n"
+    "                       TensorBoard\n"
+    "      --resume         continue the run in DIR; the results are the same as\n"
+    "                       without the interruption. Settings are read from the\n"
+    "                       checkpoint. Those given on the command line must match it,\n"
+    "                       except settings that may change, such as steps\n"
+    "      --overwrite      replace the run in DIR\n"
+    "      --profile[=N]    profile N steps (default: 3) after some warm-up steps:\n"
+    "                       print tables of time, FLOPs and bytes by operation and by\n"
+    "                       module, and write trace.json for chrome://tracing\n"
+    "  -h, --help           show this help and the settings\n"
+    "\n"
+    "Ctrl-C stops the run after the current step and writes a checkpoint to resume\n"
+    "from. The exit status is then 130.\n";
+
+/* Returns whether the command is `brasa finetune`, which has one recipe. */
+static bool finetunes(void)
+{
+    return strcmp(cli_command, "finetune") == 0;
+}
+
 static const char *recipe_names(void)
 {
     static char text[128];
@@ -80,6 +133,11 @@ static const char *preset_names(const recipe *r)
 static int help(const train_request *request)
 {
     char line[256];
+    if (finetunes()) {
+        cli_print_wrapped(stdout, finetune_help);
+        train_describe(request, stdout, cli_print_wrapped);
+        return cli_report();
+    }
     cli_print_wrapped(stdout, help_head);
     printf("Recipes:\n");
     for (int i = 0; i < train_num_recipes; i++) {
@@ -129,6 +187,25 @@ static const struct option options[] = {
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };
+static const struct option finetune_options[] = {
+    { "model", required_argument, NULL, 'm' },
+    { "preset", required_argument, NULL, PRESET },
+    { "steps", required_argument, NULL, STEPS },
+    { "seed", required_argument, NULL, SEED },
+    { "threads", required_argument, NULL, THREADS },
+    { "lr", required_argument, NULL, LR },
+    { "set", required_argument, NULL, SET },
+    { "out", required_argument, NULL, OUT },
+    { "resume", no_argument, NULL, RESUME },
+    { "overwrite", no_argument, NULL, OVERWRITE },
+    { "data", required_argument, NULL, DATA },
+    { "profile", optional_argument, NULL, PROFILE },
+    { "amp", required_argument, NULL, AMP },
+    { "dtype", required_argument, NULL, DTYPE },
+    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
+    { "help", no_argument, NULL, 'h' },
+    { 0 },
+};
 
 static void assign(train_request *request, const char *key, const char *value)
 {
@@ -145,6 +222,9 @@ static int parse_option(train_request *request, int option, const char *value)
         return 0;
     case AS_WRITTEN:
         request->as_written = true;
+        return 0;
+    case 'm':
+        assign(request, "model", value);
         return 0;
     case STEPS:
         assign(request, "steps", value);
@@ -169,7 +249,7 @@ static int parse_option(train_request *request, int option, const char *value)
         return 0;
     case OUT:
         request->out = value;
-        return *value ? 0 : cli_usage("train", "--out is empty");
+        return *value ? 0 : cli_usage(cli_command, "--out is empty");
     case RESUME:
         request->resume = true;
         return 0;
@@ -182,15 +262,15 @@ static int parse_option(train_request *request, int option, const char *value)
     case PROFILE:
         request->profile = STEP_PROFILE_DEFAULT;
         if (value && !text_to_integer(value, 1, 1000, &request->profile))
-            return cli_usage("train", "--profile is '%s', must be 1 .. 1000", value);
+            return cli_usage(cli_command, "--profile is '%s', must be 1 .. 1000", value);
         return 0;
     case THREADS:
         if (!text_to_integer(value, 1, 1024, &threads))
-            return cli_usage("train", "--threads is '%s', must be 1 .. 1024", value);
+            return cli_usage(cli_command, "--threads is '%s', must be 1 .. 1024", value);
         br_set_num_threads((int)threads);
         return 0;
     default:
-        return cli_bad_option("train");
+        return cli_bad_option(cli_command);
     }
 }
 
@@ -201,13 +281,13 @@ static int set_recipe(train_request *request, const char *name)
         request->recipe = train_find_recipe(name);
         return request->recipe
                    ? 0
-                   : cli_usage("train", "unknown recipe '%s', must be one of %s%s", name,
+                   : cli_usage(cli_command, "unknown recipe '%s', must be one of %s%s", name,
                                recipe_names(), names_suggestion(name, recipe_names()));
     }
     if (!request->resume)
-        return cli_usage("train", "no recipe given; choose one of %s", recipe_names());
+        return cli_usage(cli_command, "no recipe given; choose one of %s", recipe_names());
     if (!request->out)
-        return cli_usage("train",
+        return cli_usage(cli_command,
                          "--resume needs a recipe, or the directory of the run as --out DIR");
     request->recipe = train_recipe_of_run(request->out);
     return cli_report();
@@ -218,14 +298,15 @@ static int check(const train_request *request)
 {
     const recipe *r = request->recipe;
     if (request->resume && request->overwrite)
-        return cli_usage("train",
+        return cli_usage(cli_command,
                          "--resume continues a run, --overwrite replaces it: use only one of them");
     if (request->preset && !train_has_preset(r, request->preset))
-        return cli_usage("train", "%s has no preset '%s', must be one of %s%s", r->name,
+        return cli_usage(cli_command, "%s has no preset '%s', must be one of %s%s", r->name,
                          request->preset, preset_names(r),
                          names_suggestion(request->preset, preset_names(r)));
     if (request->data && !r->data && !r->needs_data)
-        return cli_usage("train", "%s generates its own data and does not take --data", r->name);
+        return cli_usage(cli_command, "%s generates its own data and does not take --data",
+                         r->name);
     return 0;
 }
 
@@ -251,8 +332,8 @@ static void end_without(const char *dead, int rank)
 {
     fflush(stdout);
     fprintf(stderr,
-            "brasa train: %s; rank %d ends. --resume continues the run from its last checkpoint\n",
-            dead, rank);
+            "brasa %s: %s; rank %d ends. --resume continues the run from its last checkpoint\n",
+            cli_command, dead, rank);
     fflush(stderr);
     _exit(CLI_RANK_DIED);
 }
@@ -264,14 +345,14 @@ static int status_of(train_outcome outcome, int64_t step, int stop_signal, bool 
     switch (outcome) {
     case TRAIN_REFUSED:
         if (first)
-            cli_usage("train", "%s", br_error_message());
+            cli_usage(cli_command, "%s", br_error_message());
         br_clear_error();
         return CLI_USAGE;
     case TRAIN_STOPPED:
         if (first)
             fprintf(stderr,
-                    "brasa train: stopped after step %" PRId64 "; --resume continues the run\n",
-                    step);
+                    "brasa %s: stopped after step %" PRId64 "; --resume continues the run\n",
+                    cli_command, step);
         return 128 + (stop_signal ? stop_signal : SIGTERM);
     default:
         return cli_report();
@@ -301,29 +382,58 @@ static int train(train_request *request)
     return status_of(outcome, step, *request->stop, first);
 }
 
-static int run(train_request *request, int argc, char **argv)
+/* Parses the options; returns 0 or the exit status of a usage error. */
+static int parse(train_request *request, int argc, char **argv, bool *help_requested)
 {
+    const struct option *known = finetunes() ? finetune_options : options;
     int status = 0;
-    bool help_requested = false;
-    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1 && status == 0;) {
-        help_requested |= c == 'h';
+    for (int c; (c = getopt_long(argc, argv, finetunes() ? "m:h" : "h", known, NULL)) != -1 &&
+                status == 0;) {
+        *help_requested |= c == 'h';
         if (c != 'h')
             status = parse_option(request, c, optarg);
     }
-    if (status == 0 && argc - optind > 1)
-        status = cli_usage("train", "unexpected argument '%s'", argv[optind + 1]);
-    if (status == 0 && !(help_requested && optind == argc)) {
+    if (status == 0 && argc - optind > (finetunes() ? 0 : 1))
+        status = cli_usage(cli_command, "unexpected argument '%s'", argv[argc - 1]);
+    return status;
+}
+
+static bool is_assigned(const train_request *request, const char *key)
+{
+    for (int i = 0; i < request->n_assignments; i++)
+        if (request->assignments[i].key && strcmp(request->assignments[i].key, key) == 0)
+            return true;
+    return false;
+}
+
+/* Checks what only `brasa finetune` needs; returns 0 or the exit status. */
+static int check_finetune(const train_request *request)
+{
+    if (!request->resume && !is_assigned(request, "model"))
+        return cli_usage(cli_command, "--model is required");
+    return 0;
+}
+
+static int run(train_request *request, int argc, char **argv)
+{
+    bool help_requested = false;
+    int status = parse(request, argc, argv, &help_requested);
+    if (finetunes())
+        request->recipe = &recipe_finetune;
+    else if (status == 0 && !(help_requested && optind == argc))
         status = set_recipe(request, optind < argc ? argv[optind] : NULL);
-        status = status ? status : check(request);
-    }
+    if (status == 0 && request->recipe)
+        status = check(request);
     if (status != 0)
         return status;
     if (help_requested)
         return help(request);
     const recipe *r = request->recipe;
-    if (r->needs_data && !request->data)
-        return cli_usage("train", "%s needs --data FILE: %s", r->name, r->needs_data);
-    return train(request);
+    if (finetunes())
+        status = check_finetune(request);
+    if (status == 0 && r->needs_data && !request->data)
+        status = cli_usage(cli_command, "%s needs --data FILE: %s", r->name, r->needs_data);
+    return status ? status : train(request);
 }
 
 int cli_train(int argc, char **argv)
@@ -336,7 +446,12 @@ int cli_train(int argc, char **argv)
     if (request.assignments)
         status = run(&request, argc, argv);
     else
-        fprintf(stderr, "brasa train: cannot allocate memory\n");
+        fprintf(stderr, "brasa %s: cannot allocate memory\n", cli_command);
     free(request.assignments);
     return status;
+}
+
+int cli_finetune(int argc, char **argv)
+{
+    return cli_train(argc, argv);
 }

@@ -192,6 +192,13 @@ static bool check_arguments(const char *path, const br_checkpoint *c)
     return br__required(op, "path", path) && br__required(op, "checkpoint", c);
 }
 
+static br_named_list *model_state(const br_checkpoint *c)
+{
+    if (!c->trainable_only)
+        return br_state_dict(c->model);
+    return br__collect(op, c->model, BR_COLLECT_ALIASES | BR_COLLECT_TRAINABLE);
+}
+
 bool br_checkpoint_save(const char *path, const br_checkpoint *checkpoint)
 {
     const br_checkpoint *c = checkpoint;
@@ -205,7 +212,7 @@ bool br_checkpoint_save(const char *path, const br_checkpoint *checkpoint)
         return false;
     }
     saved_parts parts = {
-        .model = c->model ? br_state_dict(c->model) : NULL,
+        .model = c->model ? model_state(c) : NULL,
         .optim = c->optim ? br_optim_state_dict(c->optim) : NULL,
         .scheduler = c->scheduler ? br_scheduler_state_dict(c->scheduler) : NULL,
     };
@@ -413,9 +420,11 @@ static bool prepare(restoration *r, br_safetensors *file, const br_checkpoint *c
     if (!read_step(file, &r->step) ||
         (c->rng && !(has_part(file, "rng") && read_rng(file, &r->rng))))
         return false;
-    if (c->model && !(has_part(file, "model") && (r->model = read_part(file, IN_MODEL)) &&
-                      (r->loading = br__loading_begin(c->model, r->model, file->path,
-                                                      (br__load_mode){ .strict = true }, NULL))))
+    if (c->model &&
+        !(has_part(file, "model") && (r->model = read_part(file, IN_MODEL)) &&
+          (r->loading = br__loading_begin(
+               c->model, r->model, file->path,
+               (br__load_mode){ .strict = true, .trainable = c->trainable_only }, NULL))))
         return false;
     if (c->scheduler &&
         !(has_part(file, "scheduler") && (r->scheduler = read_part(file, IN_SCHEDULER)) &&

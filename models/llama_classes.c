@@ -41,6 +41,12 @@ br_tensor *zoo_llama_run_lm(br_module *model, const br_model_input *input)
     return br_llama_lm_forward((br_llama_lm *)model, input->batch.ids, &o);
 }
 
+br_tensor *zoo_llama_loss(br_module *model, const br_model_input *input, br_tensor *labels)
+{
+    br_llama_options o = options_of(input);
+    return br_llama_lm_loss((br_llama_lm *)model, input->batch.ids, labels, &o);
+}
+
 br_language_model zoo_llama_language_model(br_model_source *source)
 {
     return br_llama_language_model((br_llama_lm *)source->model);

@@ -40,6 +40,7 @@ void *zoo_llama_make_base(const br_auto_config *config);
 void *zoo_llama_make_lm(const br_auto_config *config);
 br_tensor *zoo_llama_run_base(br_module *model, const br_model_input *input);
 br_tensor *zoo_llama_run_lm(br_module *model, const br_model_input *input);
+br_tensor *zoo_llama_loss(br_module *model, const br_model_input *input, br_tensor *labels);
 br_language_model zoo_llama_language_model(br_model_source *source);
 bool zoo_llama_init_weight(const br_auto_config *config, const char *name, br_tensor *weight);
 const char *zoo_llama_differing_key(br_module *a, br_module *b);
@@ -55,10 +56,11 @@ extern const br_config_limit zoo_llama_limits[], zoo_phi3_limits[];
         .name = class, .task = BR_TASK_BASE, .make = zoo_llama_make_base, \
         .forward = zoo_llama_run_base, .shows_attention = true            \
     }
-#define ZOO_LLAMA_LM(class)                                                     \
-    {                                                                           \
-        .name = class, .task = BR_TASK_CAUSAL_LM, .make = zoo_llama_make_lm,    \
-        .forward = zoo_llama_run_lm, .language_model = zoo_llama_language_model \
+#define ZOO_LLAMA_LM(class)                                                  \
+    {                                                                        \
+        .name = class, .task = BR_TASK_CAUSAL_LM, .make = zoo_llama_make_lm, \
+        .forward = zoo_llama_run_lm, .loss = zoo_llama_loss,                 \
+        .language_model = zoo_llama_language_model                           \
     }
 #define ZOO_LLAMA_CLASSES(prefix) ZOO_LLAMA_BASE(prefix "Model"), ZOO_LLAMA_LM(prefix "ForCausalLM")
 

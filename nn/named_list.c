@@ -155,7 +155,8 @@ static bool collect_entries(collector *c, const br_module_state *state, br_entry
     size_t length = c->path.length;
     for (int64_t i = 0; i < state->n_entries; i++) {
         const br_entry *entry = &state->entries[i];
-        if (entry->kind != kind)
+        if (entry->kind != kind ||
+            ((c->what & BR_COLLECT_TRAINABLE) && !br_requires_grad(entry->tensor)))
             continue;
         if (!(c->what & BR_COLLECT_ALIASES) && has_tensor(c->list, entry->tensor))
             continue;

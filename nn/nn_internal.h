@@ -119,12 +119,14 @@ bool br__named_list_add(br_named_list *list, const char *name, br_tensor *t);
 int64_t br__named_list_find(const br_named_list *list, const char *name, int64_t from);
 
 /* Selects what br__collect() adds to the parameters: buffers that are in state_dict, buffers that
- * are not, and further names of tied tensors; or leaves out the parameters. */
+ * are not, and further names of tied tensors; or leaves out the parameters, or the tensors that do
+ * not require grad. */
 enum {
     BR_COLLECT_BUFFERS = 1,
     BR_COLLECT_NONPERSISTENT = 2,
     BR_COLLECT_ALIASES = 4,
     BR_COLLECT_NO_PARAMETERS = 8,
+    BR_COLLECT_TRAINABLE = 16,
 };
 /* Returns the tree's tensors under their dotted names: a module's own, then each child's. Without
  * BR_COLLECT_ALIASES a tied tensor appears once, under its first name. Returns NULL on error. */
@@ -137,8 +139,9 @@ br_named_list *br__collect(const char *op, br_module *module, int what);
  * file that `source` was read from in that error; NULL: none. */
 typedef struct br_loading br_loading;
 typedef struct br__load_mode {
-    bool strict; /* the source and the module must have the same tensors */
-    bool ties;   /* the source has a tied tensor under one of its names or several */
+    bool strict;    /* the source and the module must have the same tensors */
+    bool trainable; /* only of the module's parameters that require grad */
+    bool ties;      /* the source has a tied tensor under one of its names or several */
 } br__load_mode;
 br_loading *br__loading_begin(br_module *module, const br_named_list *source, const char *path,
                               br__load_mode mode, br_load_report *report);

@@ -124,7 +124,9 @@ br_loading *br__loading_begin(br_module *module, const br_named_list *source, co
     if (!l)
         return NULL;
     l->source = source;
-    l->own = br__collect("load_state_dict", module, BR_COLLECT_BUFFERS | BR_COLLECT_ALIASES);
+    l->own = br__collect("load_state_dict", module,
+                         BR_COLLECT_BUFFERS | BR_COLLECT_ALIASES |
+                             (mode.trainable ? BR_COLLECT_TRAINABLE : 0));
     bool ok = l->own && find_matches(l, path, mode);
     if (report) {
         *report = l->report;

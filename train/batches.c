@@ -24,6 +24,26 @@ bool batches_open(batches *b, br_dataset *dataset, int64_t batch_size, bool shuf
                             .num_replicas = br_dist_size(NULL), .rank = br_dist_rank(NULL)));
 }
 
+bool batches_open_padded(batches *b, br_dataset *dataset, int64_t batch_size,
+                         const int64_t *lengths, const double *padding, int64_t workers,
+                         bool shuffle)
+{
+    br_loader_options o = br_loader_defaults();
+    o.batch_size = batch_size;
+    o.lengths = lengths;
+    o.pad = true;
+    o.padding_values = padding;
+    if (shuffle) {
+        o.shuffle = true;
+        o.num_workers = (int)workers;
+        o.persistent_workers = true;
+        o.num_replicas = br_dist_size(NULL);
+        o.rank = br_dist_rank(NULL);
+    }
+    o.seed = shuffle ? (int64_t)br_initial_seed() : 0;
+    return open(b, dataset, o);
+}
+
 bool batches_open_whole(batches *b, br_dataset *dataset, int64_t batch_size)
 {
     return open(b, dataset, *BR_OPTIONS(br_loader, .batch_size = batch_size, .seed = 0));

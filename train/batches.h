@@ -16,6 +16,12 @@ typedef struct batches {
  * Returns false with an error if the dataset is smaller than one batch. */
 bool batches_open(batches *b, br_dataset *dataset, int64_t batch_size, bool shuffle,
                   int64_t workers);
+/* Splits a dataset whose items have these lengths into batches of items of similar length, padded
+ * with padding[field]. With `shuffle` like batches_open(), but a last batch may be smaller, without
+ * like batches_open_whole(). */
+bool batches_open_padded(batches *b, br_dataset *dataset, int64_t batch_size,
+                         const int64_t *lengths, const double *padding, int64_t workers,
+                         bool shuffle);
 /* Splits a dataset for evaluation: all items in order; the last batch may be smaller. */
 bool batches_open_whole(batches *b, br_dataset *dataset, int64_t batch_size);
 /* Returns the number of batches of an epoch. */

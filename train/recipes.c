@@ -12,7 +12,7 @@ const recipe *train_find_recipe(const char *name)
     for (int i = 0; i < train_num_recipes; i++)
         if (strcmp(train_recipes[i]->name, name) == 0)
             return train_recipes[i];
-    return NULL;
+    return strcmp(recipe_finetune.name, name) == 0 ? &recipe_finetune : NULL;
 }
 
 bool train_has_preset(const recipe *r, const char *name)

@@ -14,11 +14,16 @@ static const char *const dtypes[] = { "f32", "f64", "bf16", "f16", NULL };
 
 static const char *const half_updates[] = { "master", "stochastic", NULL };
 
-br_dtype trainer_dtype(const trainer *t)
+br_dtype train_dtype(const train_options *options)
 {
     br_dtype dtype = BR_F32;
-    br_dtype_named(dtypes[t->options.dtype.index], &dtype);
+    br_dtype_named(dtypes[options->dtype.index], &dtype);
     return dtype;
+}
+
+br_dtype trainer_dtype(const trainer *t)
+{
+    return train_dtype(&t->options);
 }
 
 /* Returns the precision of the process, which the environment may set. */
@@ -181,7 +186,8 @@ train_outcome trainer_choose_settings(trainer *t, const train_request *request)
         (!(before ? resume_settings(t, request, before) : assign_all(t, request)) ||
          !check_combinations(t)))
         outcome = TRAIN_REFUSED;
-    schedule_settle(&t->options.schedule, t->options.steps);
+    if (t->options.steps > 0 || !t->recipe->default_batches)
+        schedule_settle(&t->options.schedule, t->options.steps);
     if (outcome == TRAIN_DONE)
         br_set_float32_matmul_precision(matmul_precisions[t->options.matmul_precision.index]);
     json_decref(before);

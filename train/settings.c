@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Room for the text of any value. */
+enum { VALUE_SIZE = sizeof(setting_text) };
+
 /* ---- One setting ----------------------------------------------------------------------------- */
 
 static json_t *to_json(const setting *item)
@@ -17,6 +20,8 @@ static json_t *to_json(const setting *item)
         return json_real(*(const double *)item->value);
     case SETTING_BOOL:
         return json_boolean(*(const bool *)item->value);
+    case SETTING_TEXT:
+        return json_string(((const setting_text *)item->value)->text);
     default: {
         const setting_choice *choice = item->value;
         return json_string(choice->names[choice->index]);
@@ -40,6 +45,9 @@ static bool fail_setting(const setting *item, const char *given)
         br_raise(BR_ERROR_ARGUMENT, "%s is '%s', must be true or false", item->name, given);
     else if (item->kind == SETTING_CHOICE)
         fail_choice(item, given);
+    else if (item->kind == SETTING_TEXT)
+        br_raise(BR_ERROR_ARGUMENT, "%s has %zu bytes or is not UTF-8, must be UTF-8 of at most %d",
+                 item->name, strlen(given), VALUE_SIZE - 1);
     else
         br_raise(BR_ERROR_ARGUMENT, "%s is '%s', must be %s in %.15g .. %.15g", item->name, given,
                  item->kind == SETTING_INTEGER ? "an integer" : "a number", item->low, item->high);
@@ -56,6 +64,17 @@ static bool choose(setting_choice *choice, const char *text)
     return false;
 }
 
+/* Sets a text, which must be UTF-8 because checkpoints store it as JSON. */
+static bool set_text(setting_text *value, const char *text)
+{
+    json_t *json = json_string(text);
+    bool ok = json && strlen(text) < sizeof value->text;
+    if (ok)
+        snprintf(value->text, sizeof value->text, "%s", text);
+    json_decref(json);
+    return ok;
+}
+
 static bool from_text(const setting *item, const char *text)
 {
     bool ok;
@@ -68,6 +87,9 @@ static bool from_text(const setting *item, const char *text)
         break;
     case SETTING_CHOICE:
         ok = choose(item->value, text);
+        break;
+    case SETTING_TEXT:
+        ok = set_text(item->value, text);
         break;
     default:
         ok = strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
@@ -172,7 +194,7 @@ static bool json_text(const json_t *value, char *text, size_t size)
 bool settings_from_json(settings *s, const json_t *json)
 {
     for (int i = 0; i < s->count && !br_failed(); i++) {
-        char text[64];
+        char text[VALUE_SIZE];
         const json_t *value = json_object_get(json, s->items[i].name);
         setting_choice *optional = optional_choice(&s->items[i]);
         if (!value && optional)
@@ -202,7 +224,7 @@ bool settings_agree(const settings *s, const json_t *json)
 {
     for (int i = 0; i < s->count && !br_failed(); i++) {
         json_t *now = to_json(&s->items[i]);
-        char was[64] = "", is[64] = "";
+        char was[VALUE_SIZE] = "", is[VALUE_SIZE] = "";
         if (!s->items[i].may_change && stored_text(&s->items[i], json, was, sizeof was) &&
             json_text(now, is, sizeof is) && strcmp(was, is) != 0)
             br_raise(BR_ERROR_ARGUMENT, "%s is %s, but the checkpoint was made with %s",
@@ -215,11 +237,11 @@ bool settings_agree(const settings *s, const json_t *json)
 void settings_print(const settings *s, FILE *stream, settings_print_line print)
 {
     for (int i = 0; i < s->count; i++) {
-        char text[64] = "";
+        char text[VALUE_SIZE] = "";
         json_t *value = to_json(&s->items[i]);
         json_text(value, text, sizeof text);
         json_decref(value);
-        char line[256];
+        char line[256 + VALUE_SIZE];
         snprintf(line, sizeof line, "  %-16s  %-12s  %s", s->items[i].name, text, s->items[i].help);
         print(stream, line);
     }

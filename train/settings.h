@@ -13,7 +13,13 @@ typedef enum setting_kind {
     SETTING_NUMBER,  /* a double in low .. high */
     SETTING_BOOL,    /* a bool */
     SETTING_CHOICE,  /* a setting_choice */
+    SETTING_TEXT,    /* a setting_text */
 } setting_kind;
+
+/* A text, such as a path. */
+typedef struct setting_text {
+    char text[1024];
+} setting_text;
 
 /* One of the names in a list that ends with NULL. */
 typedef struct setting_choice {
@@ -31,7 +37,7 @@ typedef struct setting {
     const char *help;
 } setting;
 
-enum { MAX_SETTINGS = 32 };
+enum { MAX_SETTINGS = 40 };
 
 typedef struct settings {
     int count;

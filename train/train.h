@@ -28,6 +28,9 @@ typedef struct train_options {
     int64_t patience; /* evaluations without a smaller first metric that end the run; 0: no limit */
 } train_options;
 
+/* Returns the dtype of the parameters. */
+br_dtype train_dtype(const train_options *options);
+
 /* A recipe trains one model on one task; `self` is its own struct, initialized to zero. */
 typedef struct recipe {
     const char *name, *summary;
@@ -40,10 +43,14 @@ typedef struct recipe {
     /* Sets self and the options to the values of a preset. */
     void (*preset)(void *self, const char *preset, bool as_written, train_options *options);
     void (*settings)(void *self, settings *s);
+    bool loads_dtype;     /* prepare() makes the model in train_dtype(); else it is converted */
+    bool saves_trainable; /* checkpoints have only the parameters that require grad */
     /* Creates the data and the model. Returns the model, which self owns; NULL on error. Uses the
      * seeded random generator. `text` is NULL if there is no file. */
     br_module *(*prepare)(void *self, const train_options *options, const char *text,
                           size_t length);
+    /* Returns the number of batches of a run whose setting steps is 0. NULL: it has no steps. */
+    int64_t (*default_batches)(const void *self);
     /* Returns the loss of a batch, counted from 0, and stores its terms. The data depend only on
      * the seed and the batch's number, so that a run can be resumed. */
     br_tensor *(*loss)(void *self, int64_t batch, br_tensor **addends);
@@ -52,6 +59,9 @@ typedef struct recipe {
     void (*evaluate)(void *self, double *metrics);
     /* Prints predictions of the model. */
     void (*show)(void *self, FILE *out);
+    /* Writes the result of a run that has done all its steps to its directory, and its name to
+     * `out` unless it is NULL. Returns false on error. The field may be NULL. */
+    bool (*finish)(void *self, const char *directory, FILE *out);
     /* Runs the model, in evaluation mode and without gradients, on `text`, or on the recipe's own
      * example if `text` is NULL. Returns the attention, NULL on error. The field is NULL if this is
      * not supported. */
@@ -63,6 +73,7 @@ typedef struct recipe {
 
 /* The recipes (train/recipes.c). */
 extern const recipe recipe_bert_scratch, recipe_copy_task, recipe_vanilla, recipe_classifier;
+extern const recipe recipe_finetune; /* of `brasa finetune`; not in train_recipes */
 extern const recipe *const train_recipes[];
 extern const int train_num_recipes;
 /* Returns the recipe of that name, or NULL. */

@@ -91,6 +91,17 @@ static br_optim *new_adam(const trainer *t)
     return adam;
 }
 
+/* Sets the number of steps by the data, if the recipe does that. */
+static void choose_steps(trainer *t)
+{
+    train_options *o = &t->options;
+    if (o->steps > 0 || !t->recipe->default_batches || br_failed())
+        return;
+    int64_t batches = t->recipe->default_batches(t->self);
+    o->steps = (batches + o->accumulate - 1) / o->accumulate;
+    schedule_settle(&o->schedule, o->steps);
+}
+
 static bool prepare(trainer *t, const train_request *request)
 {
     size_t length = 0;
@@ -101,8 +112,9 @@ static bool prepare(trainer *t, const train_request *request)
              (uint64_t)XXH3_64bits(text ? text : "", length));
     br_manual_seed((uint64_t)t->options.seed);
     t->model = t->recipe->prepare(t->self, &t->options, text, length);
-    if (t->model && br_module_to(t->model, trainer_dtype(t)))
+    if (t->model && (t->recipe->loads_dtype || br_module_to(t->model, trainer_dtype(t))))
         t->optim = new_adam(t);
+    choose_steps(t);
     if (t->optim) {
         t->parameters = br_parameters(t->model);
         t->plateau = new_plateau(t);
@@ -142,7 +154,11 @@ static bool load(trainer *t)
     if (!same_data(t))
         return false;
     br_checkpoint c = {
-        .model = t->model, .optim = t->optim, .scheduler = t->plateau, .rng = true
+        .model = t->model,
+        .optim = t->optim,
+        .scheduler = t->plateau,
+        .rng = true,
+        .trainable_only = t->recipe->saves_trainable,
     };
     if (!br_checkpoint_load(t->checkpoint, &c))
         return false;
@@ -198,6 +214,7 @@ static bool save(trainer *t)
                         .scheduler = t->plateau,
                         .step = t->step,
                         .rng = true,
+                        .trainable_only = t->recipe->saves_trainable,
                         .n_metadata = t->recipe->words ? 5 : 4,
                         .metadata = metadata };
     bool ok = text && words && ranks_save(&t->ranks, t->checkpoint, &c);
@@ -334,6 +351,8 @@ static train_outcome run(trainer *t, const train_request *request)
         return TRAIN_STOPPED;
     if (request->report)
         report(t, request->report);
+    if (t->ranks.rank == 0 && t->recipe->finish && !br_failed())
+        t->recipe->finish(t->self, t->out, request->report);
     return br_failed() ? TRAIN_FAILED : TRAIN_DONE;
 }
 
@@ -411,6 +430,7 @@ static bool open_run(trainer *t, const train_request *request)
     if (!ok || !prepare(t, request) || !same_data(t))
         return false;
     c.model = t->model;
+    c.trainable_only = t->recipe->saves_trainable;
     return br_checkpoint_load(t->checkpoint, &c);
 }
 

@@ -85,8 +85,9 @@ typedef struct br_checkpoint {
     br_optim *optim;         /* may be NULL */
     br_scheduler *scheduler; /* may be NULL */
     int64_t step;
-    bool rng;           /* save or restore this thread's random generator */
-    int64_t n_metadata; /* additional metadata to save; ignored when loading */
+    bool rng;            /* save or restore this thread's random generator */
+    bool trainable_only; /* of the model, only the parameters that require grad */
+    int64_t n_metadata;  /* additional metadata to save; ignored when loading */
     const br_metadata *metadata;
 } br_checkpoint;
 

@@ -26,6 +26,10 @@ typedef struct pair {
     "copy-task --preset small --steps 2 --set warmup=0 --set num_samples=2 --out $OUT/" name \
     " " options " 2>&1 | sed 's/  [0-9.]* steps.*//'"
 #define AGAIN(options) TRAIN("run", "--overwrite " options)
+#define TUNE(name, options)                                                                  \
+    "--data $OUT/texts --set held_out=0 --overwrite --steps 2 --lr 0.01 -m $OUT/gpt2 --out " \
+    "$OUT/" name " " options " 2>&1 | sed 's/  [0-9.]* steps.*//'"
+#define RETUNE(options) TUNE("tuned", options)
 /* Counts the lines of a measurement that match. */
 #define TIMED(part, options, pattern) \
     part " --seconds 1e-6 " options " </dev/null 2>&1 | grep -c '" pattern "'"
@@ -165,6 +169,22 @@ static const pair pairs[] = {
     { "train", "data", AGAIN(""), AGAIN("--data $OUT/one"), false },
     { "train", "profile", AGAIN(""), AGAIN("--profile=0"), false },
 
+    { "finetune", "model", RETUNE(""), RETUNE("-m $OUT/t5"), false },
+    { "finetune", "data", RETUNE(""), RETUNE("--data $OUT/one"), false },
+    { "finetune", "steps", RETUNE(""), RETUNE("--steps 1"), false },
+    { "finetune", "seed", RETUNE("--set batch=1"), RETUNE("--set batch=1 --seed 1"), false },
+    { "finetune", "threads", RETUNE(""), RETUNE("--threads 1"), true },
+    { "finetune", "amp", RETUNE(""), RETUNE("--amp bf16"), false },
+    { "finetune", "dtype", RETUNE(""), RETUNE("--dtype bf16"), false },
+    { "finetune", "matmul-precision", RETUNE(""), RETUNE(BAD_UNIT), false },
+    { "finetune", "lr", RETUNE(""), RETUNE("--lr 0.1"), false },
+    { "finetune", "set", RETUNE(""), RETUNE("--set length=2"), false },
+    { "finetune", "out", RETUNE(""), TUNE("other", ""), false },
+    { "finetune", "resume", RETUNE(""), "--resume --data $OUT/texts --out $OUT/tuned", false },
+    { "finetune", "overwrite", RETUNE(""), "-m $OUT/gpt2 --data $OUT/texts --out $OUT/tuned",
+      false },
+    { "finetune", "profile", RETUNE(""), RETUNE("--profile=0"), false },
+
     /* Options that affect only times are tested with a value that is refused. */
     { "bench", "threads", "small --list", "small --list --threads 0", false },
     { "bench", "matmul-precision", "small --list", "small --list " BAD_UNIT, false },
@@ -202,7 +222,8 @@ static void make_files(void)
                   "sed 's/^aa$/b/' bert/vocab.txt >other.txt");
     program_shell("cd $OUT && echo '{\"a\":0,\"b\":1,\"ab\":2}' >v.json && : >none.txt && "
                   "echo 'a b' >ab.txt && echo 'a aa' >one && printf 'a\\naa\\n' >two && "
-                  "printf 'a\\377\\n' >bytes");
+                  "printf 'a\\377\\n' >bytes && "
+                  "for t in abc cab the 123; do echo '{\"text\": \"'$t'\"}'; done >texts");
 }
 
 /* Runs the program; returns what it prints, to be freed. */

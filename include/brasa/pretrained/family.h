@@ -121,6 +121,9 @@ typedef struct br_model_class {
     void *(*make)(const br_auto_config *config);
     /* Returns the result of the task. NULL: only the model's own functions run it. */
     br_tensor *(*forward)(br_module *model, const br_model_input *input);
+    /* Returns the mean loss for the labels, i64 [B, S], -100 where a label does not count, as
+     * transformers' forward does. NULL: it is computed from the result of `forward`. */
+    br_tensor *(*loss)(br_module *model, const br_model_input *input, br_tensor *labels);
     /* Returns a language model for br_generate(); `source` outlives it. NULL: the class does not
      * generate. */
     br_language_model (*language_model)(br_model_source *source);
