@@ -41,6 +41,7 @@ static const char help[] =
     "                         (2 digits) or auto, which uses fewer digits for a long text\n"
     "                         (default: auto)\n"
     "      --cased            do not lower-case the text (WordPiece only)\n"
+    "      --adapter DIR      add the LoRA adapter of the folder, which peft or Brasa saved\n"
     "      --dtype D          load the model as f32, f64, bf16 or f16; auto (default): in\n"
     "                         the dtype that config.json names, or that of the weights\n"
     "      --amp bf16         compute matrix products and attention in bf16, as under\n"
@@ -289,6 +290,8 @@ int cli_attention(int argc, char **argv)
     int n = argc - optind;
     if (!r.model == !r.checkpoint)
         return cli_usage("attention", "either --model or --checkpoint is required");
+    if (r.checkpoint && cli_adapter)
+        return cli_usage("attention", "--adapter requires --model");
     if (r.model ? n < 1 || n > 2 : n > 1)
         return cli_usage(
             "attention",

@@ -54,17 +54,22 @@ int cli_columns(FILE *stream);
  * like it. */
 void cli_print_wrapped(FILE *stream, const char *text);
 
-/* The codes of options that cli_options() handles: --matmul-precision, --dtype and --amp. */
-enum { CLI_MATMUL_PRECISION = 1024, CLI_DTYPE, CLI_AMP };
+/* The codes of options that cli_options() handles: --matmul-precision, --dtype, --amp and
+ * --adapter.
+ */
+enum { CLI_MATMUL_PRECISION = 1024, CLI_DTYPE, CLI_AMP, CLI_ADAPTER };
 
 /* Rows of a command's options, for commands that load a model. */
-#define CLI_MODEL_OPTIONS                                                                         \
-    { "dtype", required_argument, NULL, CLI_DTYPE }, { "amp", required_argument, NULL, CLI_AMP }, \
-    {                                                                                             \
-        "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION                         \
+#define CLI_MODEL_OPTIONS                                                 \
+    { "adapter", required_argument, NULL, CLI_ADAPTER },                  \
+        { "dtype", required_argument, NULL, CLI_DTYPE },                  \
+        { "amp", required_argument, NULL, CLI_AMP },                      \
+    {                                                                     \
+        "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION \
     }
 /* Their lines in a help text whose second column begins at 24. */
 #define CLI_MODEL_HELP                                                                          \
+    "      --adapter DIR     add the LoRA adapter of the folder, which peft or Brasa saved\n"   \
     "      --dtype D         load the model as f32, f64, bf16 or f16; auto (default): in the\n" \
     "                        dtype that config.json names, or that of the weights\n"            \
     "      --amp bf16        compute matrix products and attention in bf16, as under\n"         \
@@ -75,6 +80,8 @@ enum { CLI_MATMUL_PRECISION = 1024, CLI_DTYPE, CLI_AMP };
 
 /* The value of --dtype: the dtype in which pretrained models are loaded. */
 extern br_dtype cli_dtype;
+/* The value of --adapter: the folder of an adapter for the model; NULL: none. */
+extern const char *cli_adapter;
 /* Whether --amp asks for mixed precision of bf16. */
 extern bool cli_amp;
 /* Begins a region of mixed precision, which ends with the current scope, if --amp asks for one. */

@@ -89,6 +89,7 @@ static int set_matmul_precision(void)
 }
 
 br_dtype cli_dtype = BR_DTYPE_AUTO;
+const char *cli_adapter;
 bool cli_amp;
 
 /* Sets cli_dtype; returns 0 or the exit status. */
@@ -127,6 +128,9 @@ static int parse_shared(int option)
         return set_dtype();
     case CLI_AMP:
         return set_amp();
+    case CLI_ADAPTER:
+        cli_adapter = optarg;
+        return 0;
     default:
         return CLI_CONTINUE;
     }
@@ -135,6 +139,7 @@ static int parse_shared(int option)
 int cli_options(int argc, char **argv, const char *letters, const struct option *options,
                 const char *help, int (*parse)(void *request, int option), void *request)
 {
+    cli_adapter = NULL;
     optind = 0; /* resets getopt_long(), which may have parsed another command in this process */
     for (int c; (c = getopt_long(argc, argv, letters, options, NULL)) != -1;) {
         if (c == 'h') {

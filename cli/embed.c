@@ -52,6 +52,7 @@ typedef struct request {
 static br_sentence_transformer *open_model(request *r)
 {
     r->options.dtype = cli_dtype;
+    r->options.adapter = cli_adapter;
     br_auto_model_report report;
     br_sentence_transformer *model = br_sentence_transformer_load(r->model, &r->options, &report);
     if (model)

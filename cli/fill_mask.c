@@ -23,6 +23,8 @@ static const char help[] =
     "                   separate two sentences\n"
     "      --cased      do not lower-case the text (WordPiece only)\n"
     "  -k, --top-k N    number of tokens to print for each mask (default: 5)\n"
+    "      --adapter DIR\n"
+    "                   add the LoRA adapter of the folder, which peft or Brasa saved\n"
     "      --dtype D    load the model as f32, f64, bf16 or f16; auto (default): in\n"
     "                   the dtype that config.json names, or that of the weights\n"
     "      --amp bf16   compute matrix products and attention in bf16, as under\n"
@@ -198,6 +200,8 @@ int cli_fill_mask(int argc, char **argv)
         return status;
     if (!r.model == !r.checkpoint)
         return cli_usage("fill-mask", "either --model or --checkpoint is required");
+    if (r.checkpoint && cli_adapter)
+        return cli_usage("fill-mask", "--adapter requires --model");
     if (argc != optind + 1)
         return cli_usage("fill-mask", "expected one text, got %d", argc - optind);
     status = r.model ? pretrained_check_folder("--model", r.model) : CLI_CONTINUE;

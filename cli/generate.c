@@ -39,6 +39,7 @@ static const char help[] =
     "      --set KEY=VALUE         value of a key of generation_config.json, such as\n"
     "                              do_sample=false, no_repeat_ngram_size=3 or\n"
     "                              eos_token_id=[198,50256]\n"
+    "      --adapter DIR           add the LoRA adapter of the folder, which peft or Brasa saved\n"
     "      --dtype D               load the model as f32, f64, bf16 or f16; auto (default): in\n"
     "                              the dtype that config.json names, or that of the weights\n"
     "      --amp bf16              compute matrix products and attention in bf16, as under\n"

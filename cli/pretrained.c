@@ -53,6 +53,7 @@ int pretrained_check_arguments(const char *model, const char *file, int n_texts)
 br_pipeline *pretrained_pipeline(const char *dir, br_model_task task, br_pipeline_options *options)
 {
     options->dtype = cli_dtype;
+    options->adapter = cli_adapter;
     br_auto_model_report report;
     br_pipeline *p = br_pipeline_load(dir, task, options, &report);
     if (p)
@@ -180,8 +181,10 @@ void *pretrained_load(const char *dir, const char *class_name, const br_tokenize
     *r = (br_auto_model_report){ 0 };
     if (br_failed() || (tokenizer && !warn_of_tokens(dir, tokenizer)))
         return NULL;
-    void *model = br_auto_model_load(
-        dir, BR_OPTIONS(br_auto_model, .class_name = class_name, .dtype = cli_dtype), r);
+    void *model = br_auto_model_load(dir,
+                                     BR_OPTIONS(br_auto_model, .class_name = class_name,
+                                                .dtype = cli_dtype, .adapter = cli_adapter),
+                                     r);
     if (model)
         warn(dir, r);
     br_auto_model_report_clear(&own);

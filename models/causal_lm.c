@@ -51,6 +51,15 @@ static br_tensor *weight_of(br_linear *layer)
                : layer->weight;
 }
 
+/* Returns the loss of a head with an adapter, which adds to the layer's result: computes all
+ * logits.
+ */
+static br_tensor *adapted_loss(br_tensor *x, br_linear *head, br_tensor *labels)
+{
+    br_tensor *logits = br_linear_forward(head, br_flatten(x, 0, 1));
+    return br_cross_entropy(logits, next_labels(labels), NULL);
+}
+
 br_tensor *zoo_chunked_lm_loss(const char *name, br_tensor *x, br_linear *head, br_tensor *labels)
 {
     if (!br_error_pending() && br_require_tensor(name, "labels", labels) &&
@@ -61,6 +70,8 @@ br_tensor *zoo_chunked_lm_loss(const char *name, br_tensor *x, br_linear *head, 
                 br_shape_text(labels), br_size(x, 0), br_size(x, 1));
     if (br_error_pending() || !good_label_dtype(name, labels))
         return NULL;
+    if (br_lora_is_adapted(br_base(head)))
+        return adapted_loss(x, head, labels);
     return br_linear_cross_entropy(br_flatten(x, 0, 1), weight_of(head), next_labels(labels),
                                    BR_OPTIONS(br_linear_cross_entropy, .chunked = true));
 }

@@ -111,7 +111,7 @@ static br_gpt2_conv1d *new_conv1d(int64_t in_features, int64_t out_features)
 
 static br_tensor *conv1d(br_gpt2_conv1d *self, br_tensor *x)
 {
-    br_enter(self);
+    br_enter_with(self, x);
     return br_leave(self, br_f_linear(x, br_t(self->weight), self->bias));
 }
 

@@ -94,6 +94,7 @@ bool br_module_enter_from(const char *function, br_module *module, br_tensor **i
     }
     if (input)
         *input = shown;
+    scope->input = shown;
     return true;
 }
 
@@ -113,6 +114,9 @@ br_tensor *br_module_leave(br_module *module, br_tensor *result)
                     module->state->class_name);
         return NULL;
     }
+    br_adapter *adapter = module->state->adapter;
+    if (result && adapter && adapter->run)
+        result = adapter->run(adapter, module, scope->input, result);
     if (result && module->state->hooks && !br__run_forward_hooks(module->state, &result))
         result = NULL;
     br_scope_return(scope, result);

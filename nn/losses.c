@@ -202,11 +202,32 @@ br_linear_cross_entropy_loss *br_linear_cross_entropy_loss_new(
     return self;
 }
 
+/* Returns the loss of a layer with an adapter: from the result of the layer's own forward, since
+ * its weight alone does not have the adapter. */
+static br_tensor *adapted_loss(br_linear_cross_entropy_loss *self, br_tensor *input,
+                               br_tensor *target)
+{
+    const br_linear_cross_entropy_options *o = &self->options;
+    int64_t sizes[BR_MAX_DIMS];
+    int n = 0;
+    if (br_ndim(input) == 2)
+        sizes[n++] = br_size(input, 0);
+    for (int i = 0; i < self->ndim; i++)
+        sizes[n++] = self->sizes[i];
+    br_tensor *scores = br_reshape(br_linear_forward(self->linear, input), n, sizes);
+    return br_cross_entropy(scores, target,
+                            BR_OPTIONS(br_cross_entropy, .weight = self->weight,
+                                       .reduction = o->reduction, .ignore_index = o->ignore_index,
+                                       .label_smoothing = o->label_smoothing));
+}
+
 br_tensor *br_linear_cross_entropy_loss_forward(br_linear_cross_entropy_loss *self,
                                                 br_tensor *input, br_tensor *target)
 {
     br_enter(self);
     br_module *linear = br_base(self->linear);
+    if (br_lora_is_adapted(linear))
+        return br_leave(self, adapted_loss(self, input, target));
     int64_t sizes[BR_MAX_DIMS];
     memcpy(sizes, self->sizes, sizeof sizes);
     sizes[self->ndim] = self->linear->in_features;

@@ -172,6 +172,8 @@ static void free_tree(br_module_state *state)
         free_tree(state->children[i]);
     if (state->destroy)
         state->destroy(state->module);
+    if (state->adapter)
+        state->adapter->release(state->adapter);
     br__token_end(state);
     br__hooks_free(&state->hooks);
     for (int64_t i = state->n_entries - 1; i >= 0; i--) {

@@ -25,6 +25,16 @@ typedef struct br_entry {
     br_tensor *(*compute)(void *self); /* computes a buffer of constants in f64; NULL for others */
 } br_entry;
 
+/* Changes the results of a layer that is entered with its input, or marks the root of a model whose
+ * layers have such parts: lora_internal.h. */
+typedef struct br_adapter br_adapter;
+struct br_adapter {
+    /* Returns the layer's result for `input`, which is NULL if the layer was entered without one.
+     * `result` is what the layer computed. NULL in the root of a model. */
+    br_tensor *(*run)(br_adapter *self, br_module *layer, br_tensor *input, br_tensor *result);
+    void (*release)(br_adapter *self); /* frees it; called when the module is freed */
+};
+
 /* A parametrized parameter: parametrized.h. */
 typedef struct br_parametrized br_parametrized;
 
@@ -46,6 +56,7 @@ struct br_module_state {
     br_hook_link *hooks;
     br_tensor *call; /* set during a forward whose backward has hooks: see hooks.c */
     br_parametrized *parametrized;
+    br_adapter *adapter; /* owned; NULL: none */
     void (*destroy)(void *self);
     bool training;
     size_t size;            /* of the struct */

@@ -3,6 +3,7 @@
  *
  * All keys are matched and checked before the first weight is set. Setting a weight swaps the
  * tensor's memory with the file's and keeps its identity, so that fields and ties stay valid. */
+#include "nn/lora_internal.h"
 #include "nn/match.h"
 #include "nn/nn_internal.h"
 #include "pretrained/auto_config_internal.h"
@@ -461,6 +462,33 @@ static bool choose_dtype(loading *l, br_dtype wanted)
     return !br_failed();
 }
 
+/* ---- The adapter ----------------------------------------------------------------------------- */
+
+/* Adds a parameter without a key to the names, unless the adapter has values for it. */
+static bool note_missing(const loading *l, const br_named_tensor *item, br__names *missing)
+{
+    int64_t i = br__match_find(&l->match, item->name);
+    bool is_missing = i >= 0 && br__match_source(&l->match, item->tensor) < 0 &&
+                      !br__lora_has_saved(l->module, item->tensor);
+    return !is_missing || br__names_add(missing, wanted_key(l, i));
+}
+
+/* Adds the adapter of a folder. A head that the adapter brings is not missing. */
+static bool add_adapter(loading *l, const char *dir)
+{
+    if (!dir)
+        return true;
+    br__names missing = { 0 };
+    br_named_list *list = br_lora_load(dir, l->module, NULL) ? br_parameters(l->module) : NULL;
+    bool ok = list != NULL;
+    for (int64_t i = 0; ok && i < list->count; i++)
+        ok = note_missing(l, &list->items[i], &missing);
+    br_named_list_free(list);
+    br_free(l->missing.text.data);
+    l->missing = missing;
+    return ok;
+}
+
 /* ---- Loading --------------------------------------------------------------------------------- */
 
 static void move_report(loading *l, br_auto_model_report *report)
@@ -496,8 +524,8 @@ static void *load(const char *dir, const br_auto_config *config,
     if (plausible && choose_dtype(&l, options->dtype))
         l.module = br__make_model(class, config);
     if (!br_failed() && br__config_each_unknown(config, add_unknown, &l) && list_absent(&l) &&
-        list_own(&l) && match_keys(&l) && settle_ties(&l))
-        assign_weights(&l);
+        list_own(&l) && match_keys(&l) && settle_ties(&l) && assign_weights(&l))
+        add_adapter(&l, options->adapter);
     move_report(&l, report);
     br__weight_files_close(&l.files);
     br__match_end(&l.match);

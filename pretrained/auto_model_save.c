@@ -450,6 +450,11 @@ bool br_auto_model_save(const char *dir, br_module *model,
     saving s = { .dir = dir, .from = options->from ? options->from : dir, .module = model };
     if (!*dir)
         br_fail(BR_ERROR_ARGUMENT, op, "dir is \"\", must be a path; the current folder is \".\"");
+    if (!br_failed() && br_lora_num_adapters(model) > 0)
+        br_fail(BR_ERROR_STATE, op,
+                "the %s has adapters: save them by br_lora_save(), or call "
+                "br_lora_merge_and_unload() first",
+                br_module_class(model));
     if (!br_failed() && find_class(&s) && read_config(&s))
         s.state = br_state_dict(model);
     if (s.state)

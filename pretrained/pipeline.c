@@ -95,12 +95,14 @@ static bool read_scores(br_pipeline *self)
     return true;
 }
 
-static bool load_module(br_pipeline *self, const char *dir, br_dtype dtype,
+static bool load_module(br_pipeline *self, const char *dir, const br_pipeline_options *o,
                         br_auto_model_report *report)
 {
     br_auto_model_report own = { 0 }, *r = report ? report : &own;
-    self->module = br_auto_model_load(
-        dir, BR_OPTIONS(br_auto_model, .class_name = self->class->name, .dtype = dtype), r);
+    self->module = br_auto_model_load(dir,
+                                      BR_OPTIONS(br_auto_model, .class_name = self->class->name,
+                                                 .dtype = o->dtype, .adapter = o->adapter),
+                                      r);
     if (self->module && r->missing > 0)
         br_fail(BR_ERROR_FORMAT, op,
                 "%s: the files lack weights of a %s, which would have random values: %s",
@@ -121,8 +123,7 @@ static bool load(br_pipeline *self, const char *dir, br_model_task task,
                                      .tokenizer = self->tokenizer,
                                      .option = "max_length",
                                      .command = "classify" };
-    return self->tokenizer && br__read_limits(&self->limits) &&
-           load_module(self, dir, o->dtype, report);
+    return self->tokenizer && br__read_limits(&self->limits) && load_module(self, dir, o, report);
 }
 
 static bool check_load(const char *dir, br_model_task task, const br_pipeline_options *o)

@@ -102,8 +102,8 @@ static bool load(br_sentence_transformer *self, const char *dir,
         !open_tokenizer(self, o->do_lower_case) ||
         !br__sentence_load_modules(&self->settings, &self->dimension))
         return false;
-    const br_auto_model_options *options =
-        BR_OPTIONS(br_auto_model, .class_name = self->class->name, .dtype = o->dtype);
+    const br_auto_model_options *options = BR_OPTIONS(
+        br_auto_model, .class_name = self->class->name, .dtype = o->dtype, .adapter = o->adapter);
     self->module = br_auto_model_load(self->settings.folder, options, report);
     return self->module;
 }

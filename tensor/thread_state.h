@@ -12,6 +12,7 @@ struct br_scope {
     size_t start;        /* index of its first tensor on the thread's stack */
     uint64_t serial;     /* number of the scope among those of its thread, from 1 */
     const void *owner;   /* the module whose forward opened it, or NULL */
+    br_tensor *input;    /* if it has an owner: the forward's input, or NULL; borrowed */
     bool prev_grad_mode; /* grad mode to restore */
     uint64_t event;      /* profile event of the module's forward */
 };

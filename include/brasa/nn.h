@@ -18,6 +18,7 @@
 #include <brasa/nn/convolutions.h>
 #include <brasa/nn/init.h>
 #include <brasa/nn/layers.h>
+#include <brasa/nn/lora.h>
 #include <brasa/nn/losses.h>
 #include <brasa/nn/module.h>
 #include <brasa/nn/named_list.h>

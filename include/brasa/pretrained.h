@@ -8,6 +8,7 @@
 #include <brasa/pretrained/family.h>
 #include <brasa/pretrained/generate.h>
 #include <brasa/pretrained/generation_config.h>
+#include <brasa/pretrained/lora_folder.h>
 #include <brasa/pretrained/pipeline.h>
 #include <brasa/pretrained/sentence_transformer.h>
 

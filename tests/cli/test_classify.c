@@ -203,3 +203,21 @@ Test(cli_classify, ranks_that_are_refused)
     program_check("rerank -m $OUT/model", 2, "a query is missing");
     program_check("rerank -m $OUT/model --top-k 0 a aa", 2, "--top-k is '0', must be 1 .. ");
 }
+
+/* An adapter changes the scores; one for another model is refused. */
+Test(cli_classify, adapters)
+{
+    program_shell("mkdir $OUT/model && cp tests/models/encoders/distilbert0/* $OUT/model && "
+                  "printf '[PAD]\\n[UNK]\\n[CLS]\\n[SEP]\\na\\naa\\n' >$OUT/model/vocab.txt");
+    program_shell("A=tests/pretrained/adapters && "
+                  "\"$BRASA\" classify -j -m $OUT/model a >$OUT/1 && "
+                  "\"$BRASA\" classify -j -m $OUT/model --adapter $A/distilbert a >$OUT/2 && "
+                  "grep -q LABEL $OUT/2 && ! cmp -s $OUT/1 $OUT/2");
+    program_check(
+        "classify -m $OUT/model --adapter tests/pretrained/adapters/gpt2 a", 1,
+        "adapter_model.safetensors: key \"base_model.model.transformer.h.0.attn.c_attn."
+        "lora_A.weight\" belongs to no module of the DistilBertForSequenceClassification");
+    program_check("classify -m $OUT/model --adapter $OUT/none a", 1, "adapter_config.json");
+    program_check("fill-mask -c $OUT/x --adapter $OUT/none a", 2, "--adapter requires --model");
+    program_check("attention -c $OUT/x --adapter $OUT/none a", 2, "--adapter requires --model");
+}

@@ -262,3 +262,15 @@ Test(cli_generate, masks_are_filled_by_a_run)
                   "not a checkpoint written by 'brasa train bert-scratch'");
     program_check("fill-mask -c x -m y a", 2, "either --model or --checkpoint");
 }
+
+/* An adapter of GPT-2 changes the text, and that of another model is refused. */
+Test(cli_generate, adapters)
+{
+    make_gpt2();
+    program_shell("A=tests/pretrained/adapters && M=$OUT/model && "
+                  "\"$BRASA\" generate -m $M -n 8 a >$OUT/1 && "
+                  "\"$BRASA\" generate -m $M -n 8 --adapter $A/gpt2 a >$OUT/2 && "
+                  "! cmp -s $OUT/1 $OUT/2");
+    program_check("generate -m $OUT/model --adapter tests/pretrained/adapters/lora a", 1,
+                  "belongs to no module of the GPT2LMHeadModel");
+}

@@ -67,6 +67,7 @@ static const pair pairs[] = {
     { "embed", "matmul-precision", "-m $OUT/bert a aa", "-m $OUT/bert " BAD_UNIT " a aa", false },
     { "embed", "dtype", "-m $OUT/bert -j a", "-m $OUT/bert --dtype bf16 -j a", false },
     { "embed", "amp", "-m $OUT/bert -j a", "-m $OUT/bert --amp bf16 -j a", false },
+    { "embed", "adapter", "-m $OUT/bert a aa", "-m $OUT/bert --adapter $OUT/none a aa", false },
     { "embed", "json", "-m $OUT/bert a aa", "-m $OUT/bert -j a aa", false },
 
     { "attention", "model", "-m $OUT/bert a " ON_PAGE SHOW, "-m $OUT/cls a " ON_PAGE SHOW, false },
@@ -99,6 +100,8 @@ static const pair pairs[] = {
 
     { "attention", "dtype", "-m $OUT/bert a " ON_PAGE SHOW,
       "-m $OUT/bert a --dtype bf16 " ON_PAGE SHOW, false },
+    { "attention", "adapter", "-m $OUT/bert a " ON_PAGE SHOW,
+      "-m $OUT/bert a --adapter $OUT/none " ON_PAGE SHOW, false },
     { "attention", "amp", "-m $OUT/bert a " ON_PAGE SHOW, "-m $OUT/bert a --amp bf16 " ON_PAGE SHOW,
       false },
 
@@ -126,6 +129,8 @@ static const pair pairs[] = {
     { "generate", "matmul-precision", "-m $OUT/gpt2 cmd", "-m $OUT/gpt2 " BAD_UNIT " cmd", false },
 
     { "generate", "dtype", "-m $OUT/gpt2 cmd", "-m $OUT/gpt2 --dtype i64 cmd", false },
+    { "generate", "adapter", "-m $OUT/gpt2 cmd",
+      "-m $OUT/gpt2 --adapter tests/pretrained/adapters/gpt2 cmd", false },
     { "generate", "amp", "-m $OUT/gpt2 cmd", "-m $OUT/gpt2 --amp f16 cmd", false },
 
     { "fill-mask", "model", "-m $OUT/bert '[MASK]'", "-m $OUT/cls '[MASK]'", false },
@@ -137,6 +142,8 @@ static const pair pairs[] = {
     { "fill-mask", "dtype", "-m $OUT/bert -j '[MASK]'", "-m $OUT/bert --dtype bf16 -j '[MASK]'",
       false },
     { "fill-mask", "amp", "-m $OUT/bert -j '[MASK]'", "-m $OUT/bert --amp bf16 -j '[MASK]'",
+      false },
+    { "fill-mask", "adapter", "-m $OUT/bert '[MASK]'", "-m $OUT/bert --adapter $OUT/none '[MASK]'",
       false },
     { "fill-mask", "json", "-m $OUT/bert '[MASK]'", "-m $OUT/bert -j '[MASK]'", false },
 

@@ -35,6 +35,7 @@ typedef struct br_auto_model_options {
     bool copy;               /* read into memory instead of mapping; safe if the file may change */
     bool allow_missing_keys; /* allow any key to be missing, not only those of heads and the pooler
                               */
+    const char *adapter;     /* a folder with an adapter, for br_lora_load(); NULL: none */
 } br_auto_model_options;
 #define br_auto_model_default_fields \
     .struct_size = sizeof(br_auto_model_options), .dtype = BR_DTYPE_AUTO

@@ -44,7 +44,8 @@ typedef struct br_sentence_transformer_options {
     /* Lower-case the texts (WordPiece only). BR_SETTING_OFF keeps upper case, even if the
      * tokenizer's files say otherwise. */
     br_setting do_lower_case;
-    br_dtype dtype; /* of the model, as in br_auto_model_options */
+    br_dtype dtype;      /* of the model, as in br_auto_model_options */
+    const char *adapter; /* a folder with an adapter, as in br_auto_model_options; NULL: none */
 } br_sentence_transformer_options;
 #define br_sentence_transformer_default_fields \
     .struct_size = sizeof(br_sentence_transformer_options), .dtype = BR_DTYPE_AUTO
