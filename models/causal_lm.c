@@ -51,13 +51,18 @@ static br_tensor *weight_of(br_linear *layer)
                : layer->weight;
 }
 
-/* Returns the loss of a head with an adapter, which adds to the layer's result: computes all
- * logits.
- */
-static br_tensor *adapted_loss(br_tensor *x, br_linear *head, br_tensor *labels)
+/* Removes the rows whose targets do not count, because their logits are not needed: those of
+ * prompts and of padding. Keeps all rows if most count, or none. */
+static void keep_counted(br_tensor **rows, br_tensor **targets)
 {
-    br_tensor *logits = br_linear_forward(head, br_flatten(x, 0, 1));
-    return br_cross_entropy(logits, next_labels(labels), NULL);
+    br_tensor *places = br_reshape(br_nonzero(br_ne_scalar(*targets, -100)), BR_SHAPE(-1));
+    if (br_error_pending())
+        return;
+    int64_t n = br_size(places, 0), all = br_size(*targets, 0);
+    if (n == 0 || 4 * n > 3 * all)
+        return;
+    *rows = br_index_select(*rows, 0, places);
+    *targets = br_index_select(*targets, 0, places);
 }
 
 br_tensor *zoo_chunked_lm_loss(const char *name, br_tensor *x, br_linear *head, br_tensor *labels)
@@ -70,9 +75,11 @@ br_tensor *zoo_chunked_lm_loss(const char *name, br_tensor *x, br_linear *head, 
                 br_shape_text(labels), br_size(x, 0), br_size(x, 1));
     if (br_error_pending() || !good_label_dtype(name, labels))
         return NULL;
-    if (br_lora_is_adapted(br_base(head)))
-        return adapted_loss(x, head, labels);
-    return br_linear_cross_entropy(br_flatten(x, 0, 1), weight_of(head), next_labels(labels),
+    br_tensor *rows = br_flatten(x, 0, 1), *targets = next_labels(labels);
+    keep_counted(&rows, &targets);
+    if (br_lora_is_adapted(br_base(head))) /* an adapter adds to the layer's results */
+        return br_cross_entropy(br_linear_forward(head, rows), targets, NULL);
+    return br_linear_cross_entropy(rows, weight_of(head), targets,
                                    BR_OPTIONS(br_linear_cross_entropy, .chunked = true));
 }
 

@@ -54,9 +54,10 @@ static void preset(void *context, const char *name, bool as_written, train_optio
                              .r = 16,
                              .lora_alpha = 32,
                              .target_modules = { "all-linear" } };
-    *options = (train_options){
-        .schedule = { .lr = lora ? 2e-4 : 2e-5 }, .clip = 1, .checkpoint_every = 100, .eval_every = 50
-    };
+    *options = (train_options){ .schedule = { .lr = lora ? 2e-4 : 2e-5 },
+                                .clip = 1,
+                                .checkpoint_every = 100,
+                                .eval_every = 50 };
     options->schedule.decay.index = SCHEDULE_LINEAR;
 }
 
@@ -207,9 +208,9 @@ static bool add_adapter(const finetune_task *self)
     bool ok = !br_failed() &&
               br_lora_add(self->model,
                           BR_OPTIONS(br_lora, .r = self->r, .lora_alpha = self->lora_alpha,
-                                     .lora_dropout = self->lora_dropout,
-                                     .use_dora = self->use_dora, .use_rslora = self->use_rslora,
-                                     .n_target_modules = n, .target_modules = list));
+                                     .lora_dropout = self->lora_dropout, .use_dora = self->use_dora,
+                                     .use_rslora = self->use_rslora, .n_target_modules = n,
+                                     .target_modules = list));
     free(names);
     return ok;
 }
@@ -364,9 +365,9 @@ static void show(void *context, FILE *out)
 static bool save_model(const finetune_task *self, const char *folder, FILE *out)
 {
     char *path = text_format("%s/model", folder);
-    bool ok = path && br_auto_model_save(
-                          path, self->model,
-                          BR_OPTIONS(br_auto_model_save, .from = self->model_dir.text));
+    bool ok =
+        path && br_auto_model_save(path, self->model,
+                                   BR_OPTIONS(br_auto_model_save, .from = self->model_dir.text));
     if (ok && out)
         fprintf(out, "Wrote %s. Try it: brasa generate --model %s PROMPT\n", path, path);
     free(path);

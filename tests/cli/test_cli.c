@@ -132,8 +132,9 @@ Test(cli, bench_prints_no_rate_without_traffic)
 Test(cli, bad_arguments)
 {
     program_check("", 2, "Usage: brasa COMMAND");
-    program_check("dance", 2,
-                  "unknown command 'dance', must be one of train, finetune, check, bench, info, tokenize");
+    program_check(
+        "dance", 2,
+        "unknown command 'dance', must be one of train, finetune, check, bench, info, tokenize");
     program_check("trian", 2, "fill-mask; did you mean 'train'?");
     program_check("train bert-scrach", 2, "classifier; did you mean 'bert-scratch'?");
     program_check("train bert-scratch --preset Smal", 2, "small; did you mean 'small'?");

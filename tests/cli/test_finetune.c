@@ -31,7 +31,8 @@ static const char pairs[] = "{\"prompt\": \"ab c\", \"completion\": \" de\"}\n"
                             "{\"prompt\": \"0 1 2 3\", \"completion\": \" 4 5 6 7\"}\n"
                             "{\"prompt\": \"x\", \"completion\": \"y\"}\n";
 
-#define RUN "finetune -m $OUT/gpt2 --data $OUT/data --out $OUT/run "
+#define TUNE "finetune -m $OUT/gpt2 --data $OUT/data --out $OUT/run "
+#define RUN  TUNE "--preset full "
 
 /* Checks the losses in the log. They are f32 means of a few numbers. */
 static void check_losses(int n, const double *want)
@@ -64,6 +65,29 @@ Test(cli_finetune, has_the_losses_of_transformers)
                       "--set checkpoint_layers=true",
                   0, "Wrote ");
     check_losses(6, losses);
+}
+
+/* The first values of an adapter are those of peft for the same seed. */
+Test(cli_finetune, adapters_have_the_losses_of_peft)
+{
+    static const double lora[] = { 3.75988722, 3.22861814, 2.91129375,
+                                   2.6810894,  2.52657747, 2.40875077 };
+    static const double dora[] = { 3.75988722, 3.53870583, 3.33558488,
+                                   3.17606878, 3.06554723, 2.99564028 };
+    write_data(pairs);
+    program_check(TUNE "--set length=9 --lr 0.01 --steps 6 --set held_out=0", 0,
+                  "run/adapter. Try it: brasa generate --model ");
+    check_losses(6, lora);
+    program_shell("test -f $OUT/run/adapter/adapter_config.json && ! test -e $OUT/run/model");
+    program_check(TUNE "--set length=9 --lr 0.01 --steps 6 --set held_out=0 --set r=4 "
+                       "--set lora_alpha=8 --set target_modules=c_attn,c_fc --set use_dora=true "
+                       "--set use_rslora=true --set merge=true --overwrite",
+                  0, "run/model. Try it: brasa generate --model ");
+    check_losses(6, dora);
+    program_shell("\"$BRASA\" generate -m $OUT/gpt2 --adapter $OUT/run/adapter -n 6 x >$OUT/a && "
+                  "\"$BRASA\" generate -m $OUT/run/model -n 6 x >$OUT/b && cmp $OUT/a $OUT/b");
+    program_check(TUNE "--set target_modules=c_atn --overwrite", 1, "c_attn");
+    program_check(TUNE "--set target_modules=, --overwrite", 1, "target_modules");
 }
 
 /* Three passes over 8 examples of 10, in batches of 3 whose gradients are summed in pairs. */
@@ -114,6 +138,20 @@ Test(cli_finetune, resumes)
                   "length is 8, but the checkpoint was made with 512");
     program_check("finetune -m $OUT/t5 --data $OUT/data --out $OUT/run --resume", 2,
                   "but the checkpoint was made with");
+}
+
+/* Checkpoints have the adapter alone. */
+Test(cli_finetune, resumes_an_adapter)
+{
+    write_data(pairs);
+    program_check(TUNE "--steps 7 --set batch=2 --set lora_dropout=0.3 --threads 1", 0, "Wrote ");
+    program_shell("mv $OUT/run $OUT/whole");
+    program_check(TUNE "--steps 3 --set batch=2 --set lora_dropout=0.3 --set decay_steps=7", 0,
+                  "Wrote ");
+    program_check("finetune --data $OUT/data --out $OUT/run --resume --steps 7", 0, "Wrote ");
+    program_shell("cmp $OUT/whole/adapter/adapter_model.safetensors "
+                  "$OUT/run/adapter/adapter_model.safetensors");
+    program_shell("! grep -q wte $OUT/run/checkpoint.safetensors");
 }
 
 Test(cli_finetune, reads_conversations)
@@ -171,7 +209,7 @@ Test(cli_finetune, refuses_invalid_arguments)
                   "model_type \"t5\" has no language model that predicts the next token");
     program_check("finetune -m $OUT/no --data $OUT/data --out $OUT/run", 1, "/no");
     program_check(RUN "--set length=1", 2, "length is '1', must be an integer in 2 ..");
-    program_check(RUN "--preset small", 2, "unrecognized option");
+    program_check(TUNE "--preset small", 2, "finetune has no preset 'small', must be one of lora");
     program_check(RUN "--set loss_on=some", 2, "loss_on is 'some', must be one of completions");
     program_check(RUN "--steps 1", 0, "Wrote ");
     program_check(RUN "--steps 1", 2, "already contains a run");

@@ -178,6 +178,7 @@ static const pair pairs[] = {
 
     { "finetune", "model", RETUNE(""), RETUNE("-m $OUT/t5"), false },
     { "finetune", "data", RETUNE(""), RETUNE("--data $OUT/one"), false },
+    { "finetune", "preset", RETUNE(""), RETUNE("--preset full"), false },
     { "finetune", "steps", RETUNE(""), RETUNE("--steps 1"), false },
     { "finetune", "seed", RETUNE("--set batch=1"), RETUNE("--set batch=1 --seed 1"), false },
     { "finetune", "threads", RETUNE(""), RETUNE("--threads 1"), true },

@@ -120,6 +120,39 @@ Test(gpt2, gradients_equal_transformers)
     check_a_step(true);
 }
 
+/* Labels of -100 do not count, however many there are: the loss and the gradient of the embeddings
+ * are those of all logits. */
+Test(gpt2, labels_that_do_not_count)
+{
+    br_scope *scope = br_scope_begin();
+    br_gpt2_lm *model = load_recorded(GPT2 "/lm", NULL);
+    br_module_to(br_base(model), BR_F64);
+    br_tensor *ids = recorded("input_ids"), *weight = model->transformer->wte->weight;
+    const int64_t n = br_size(ids, 1);
+    for (int64_t n_counted = 0; n_counted < n; n_counted++) {
+        br_tensor *labels = br_clone(ids), *grads[2];
+        br_fill_(br_narrow(labels, 1, 0, n - n_counted), -100);
+        double losses[2];
+        for (int i = 0; i < 2; i++) {
+            br_zero_grad(br_base(model));
+            br_tensor *loss = i ? br_gpt2_lm_loss(model, ids, labels, NULL)
+                                : br_causal_lm_loss(br_gpt2_lm_forward(model, ids, NULL), labels);
+            losses[i] = br_item(loss);
+            br_backward(loss);
+            grads[i] = br_clone(br_grad_of(weight));
+        }
+        check_ok();
+        if (n_counted == 0) { /* a mean of nothing, as in PyTorch */
+            cr_assert(isnan(losses[0]) && isnan(losses[1]));
+            continue;
+        }
+        cr_assert(fabs(losses[1] - losses[0]) < 1e-12, "%lld", (long long)n_counted);
+        cr_assert(br_allclose(grads[1], grads[0], 1e-10, 1e-12), "%lld", (long long)n_counted);
+    }
+    br_module_free(model);
+    br_scope_end(scope);
+}
+
 /* ---- Loading --------------------------------------------------------------------------------- */
 
 /* Loads the base model from keys with the prefix, and the language model from keys without it. */

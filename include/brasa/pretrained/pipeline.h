@@ -31,7 +31,7 @@ typedef struct br_pipeline_options {
     size_t struct_size;
     br_setting do_lower_case; /* of a WordPiece tokenizer, instead of what its files say */
     br_dtype dtype;           /* of the model, as in br_auto_model_options */
-    const char *adapter;      /* a folder with an adapter, as in br_auto_model_options; NULL: none */
+    const char *adapter; /* a folder with an adapter, as in br_auto_model_options; NULL: none */
 } br_pipeline_options;
 #define br_pipeline_default_fields \
     .struct_size = sizeof(br_pipeline_options), .dtype = BR_DTYPE_AUTO
