@@ -24,6 +24,7 @@ typedef struct model {
     bool is_llama;      /* queries and keys are interleaved */
     bool is_gemma;      /* norms have weight + 1, and there are four */
     bool rope_freqs;    /* has Llama 3.1's positions */
+    bool factors;       /* has the positions of longrope */
 } model;
 
 static const char sizes[] =
@@ -139,6 +140,27 @@ static const model models[] = {
                   { "rope.freq_base_swa", 'f', 20, NULL } },
         .is_gemma = true,
     },
+    {
+        .architecture = "phi3",
+        .class = "Phi3ForCausalLM",
+        .config = "\"model_type\": \"phi3\", \"rope_theta\": 50.0, \"sliding_window\": 5, "
+                  "\"partial_rotary_factor\": 0.5",
+        .keys = { { "rope.freq_base", 'f', 50, NULL },
+                  { "rope.dimension_count", 'u', 2, NULL },
+                  { "attention.sliding_window", 'u', 5, NULL } },
+    },
+    {
+        .architecture = "phi3",
+        .class = "Phi3ForCausalLM",
+        .config = "\"model_type\": \"phi3\", \"original_max_position_embeddings\": 6, "
+                  "\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 1.5], "
+                  "\"long_factor\": [2, 2.5], \"attention_factor\": 1.25}",
+        .keys = { { "rope.scaling.original_context_length", 'u', 6, NULL },
+                  { "rope.dimension_count", 'u', 4, NULL },
+                  { "attention.sliding_window", 'u', 0, NULL },
+                  { "rope.scaling.attn_factor", 'f', 1.25, NULL } },
+        .factors = true,
+    },
 };
 enum { N_MODELS = sizeof models / sizeof *models };
 
@@ -182,7 +204,9 @@ static const char *part_of(const model *m, const char *name)
                   { "pre_feedforward_layernorm", "ffn_norm" },
                   { "post_feedforward_layernorm", "post_ffw_norm" },
                   { NULL, NULL } },
-      both[] = { { "q_proj", "attn_q" },
+      both[] = { { "gate_up_proj", "ffn_up" },
+                 { "qkv_proj", "attn_qkv" },
+                 { "q_proj", "attn_q" },
                  { "k_proj", "attn_k" },
                  { "v_proj", "attn_v" },
                  { "o_proj", "attn_output" },
@@ -260,6 +284,10 @@ static void write_gguf(const model *m, gguf_writer *w, const br_named_list *weig
     }
     if (m->rope_freqs)
         write_divisors(w);
+    if (m->factors) {
+        w_tensor(w, "rope_factors_short.weight", br_from_f32(BR_SHAPE(2), (float[]){ 1, 1.5F }));
+        w_tensor(w, "rope_factors_long.weight", br_from_f32(BR_SHAPE(2), (float[]){ 2, 2.5F }));
+    }
     w_end(w, files_path("model.gguf"));
 }
 
@@ -461,9 +489,10 @@ Test(gguf_model, refuses_architectures)
 {
     model m = models[0];
     m.architecture = "falcon";
-    check_metadata((gguf_writer){ 0 }, &m,
-                   "general.architecture is \"falcon\", must be one of \"llama\", \"smollm3\", "
-                   "\"qwen2\", \"qwen3\", \"gemma2\", \"gemma3\"");
+    check_metadata(
+        (gguf_writer){ 0 }, &m,
+        "general.architecture is \"falcon\", must be one of \"llama\", \"smollm3\", \"phi3\", "
+        "\"qwen2\", \"qwen3\", \"gemma2\", \"gemma3\"");
     check_metadata((gguf_writer){ .without = "general.architecture" }, &models[0],
                    "has no metadata \"general.architecture\"");
 }
@@ -550,5 +579,27 @@ Test(gguf_model, refuses_other_positions)
     w_tensor(&w, "rope_freqs.weight", br_ones(BR_SHAPE(5), BR_F32));
     w.without = "rope_freqs.weight";
     check_model(w, &models[1], "rope_freqs.weight has 5 elements, must have 32");
+    br_scope_end(scope);
+}
+
+/* The factors of a Phi-3 must fit the part of a head that is turned. */
+Test(gguf_model, refuses_other_factors)
+{
+    const model *m = &models[N_MODELS - 1];
+    gguf_writer w = { 0 };
+    br_scope *scope = br_scope_begin();
+    cr_assert(m->factors);
+    w_tensor(&w, "rope_factors_long.weight", br_ones(BR_SHAPE(5), BR_F32));
+    w.without = "rope_factors_long.weight";
+    check_model(w, m, "rope_factors_long.weight has 5 elements, must have 2, one for each pair");
+    check_model((gguf_writer){ .without = "rope_factors_short.weight" }, m,
+                "rope_factors_short.weight");
+    model other = *m;
+    other.keys[1].value = 6;
+    check_model((gguf_writer){ 0 }, &other,
+                "rope.dimension_count is 6 and attention.value_length 4: the first must be 2 .. 4");
+    other.keys[1].value = 3;
+    check_model((gguf_writer){ 0 }, &other,
+                "rope_factors_short.weight has 2 elements, must have 1");
     br_scope_end(scope);
 }
