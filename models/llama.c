@@ -10,15 +10,6 @@ BR_DEFINE_DEFAULTS(br_llama)
 
 static const char op[] = "llama";
 
-/* Creates a module whose class name is the model type's prefix and `end`. */
-static void *create(const br_llama_config *c, size_t size, const char *end)
-{
-    const zoo_llama_kind *kind = zoo_llama_kind_of(c->model_type);
-    char name[64];
-    snprintf(name, sizeof name, "%s%s", kind ? kind->prefix : "Llama", end);
-    return br_module_create(size, name);
-}
-
 /* ---- Norms ----------------------------------------------------------------------------------- */
 
 static br_rms_norm *new_norm(const br_llama_config *c, int64_t size)
@@ -56,7 +47,7 @@ typedef struct pass {
 
 static br_llama_attention *new_attention(const br_llama_config *c, int64_t layer)
 {
-    br_llama_attention *self = create(c, sizeof *self, "Attention");
+    br_llama_attention *self = zoo_llama_create(c, sizeof *self, "Attention");
     int64_t e = c->hidden_size, d = zoo_llama_head_dim(c), own = c->num_attention_heads * d;
     int64_t shared = c->num_key_value_heads * d;
     self->heads = c->num_attention_heads;
@@ -145,48 +136,18 @@ static br_tensor *attend(br_llama_attention *self, br_tensor *x, const pass *p,
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-static br_llama_mlp *new_mlp(const br_llama_config *c)
-{
-    br_llama_mlp *self = create(c, sizeof *self, "MLP");
-    int64_t e = c->hidden_size, inner = c->intermediate_size;
-    if (c->fused) {
-        br_linear *both = br_linear_new(e, 2 * inner, c->mlp_bias);
-        self->gate_up_proj = br_child(self, "gate_up_proj", both);
-    } else {
-        self->gate_proj = br_child(self, "gate_proj", br_linear_new(e, inner, c->mlp_bias));
-        self->up_proj = br_child(self, "up_proj", br_linear_new(e, inner, c->mlp_bias));
-    }
-    self->down_proj = br_child(self, "down_proj", br_linear_new(inner, e, c->mlp_bias));
-    self->act = br_find_activation(c->hidden_act);
-    return self;
-}
-
-static br_tensor *feed_forward(br_llama_mlp *self, br_tensor *x)
-{
-    br_tensor *gate, *up;
-    br_enter(self);
-    if (self->gate_up_proj) {
-        x = br_linear_forward(self->gate_up_proj, x);
-        const int64_t inner = br_error_pending() ? 0 : br_size(x, -1) / 2;
-        gate = br_narrow(x, -1, 0, inner);
-        up = br_narrow(x, -1, inner, inner);
-    } else {
-        gate = br_linear_forward(self->gate_proj, x);
-        up = br_linear_forward(self->up_proj, x);
-    }
-    x = br_mul(self->act(gate), up);
-    return br_leave(self, br_linear_forward(self->down_proj, x));
-}
-
 static br_llama_layer *new_layer(const br_llama_config *c, int64_t i)
 {
-    br_llama_layer *self = create(c, sizeof *self, "DecoderLayer");
+    br_llama_layer *self = zoo_llama_create(c, sizeof *self, "DecoderLayer");
     int64_t e = c->hidden_size;
     self->norm_adds_1 = c->norm_adds_1;
     self->flags = c->layers[i];
     self->resid_pdrop = c->resid_pdrop;
     self->self_attn = br_child(self, "self_attn", new_attention(c, i));
-    self->mlp = br_child(self, "mlp", new_mlp(c));
+    if (c->layers[i] & BR_LLAMA_SPARSE)
+        self->moe = br_child(self, "mlp", zoo_llama_new_moe(c));
+    else
+        self->mlp = br_child(self, "mlp", zoo_llama_new_mlp(c, c->intermediate_size));
     self->input_layernorm = br_child(self, "input_layernorm", new_norm(c, e));
     self->post_attention_layernorm = br_child(self, "post_attention_layernorm", new_norm(c, e));
     if (!c->norms_after)
@@ -196,23 +157,30 @@ static br_llama_layer *new_layer(const br_llama_config *c, int64_t i)
     return self;
 }
 
-static br_tensor *run_layer_once(br_llama_layer *self, br_tensor *x, const pass *p,
-                                 br_tensor **attention)
+/* Optional results of a layer. */
+typedef struct extra {
+    br_tensor **attention, **router_logits;
+} extra;
+
+static br_tensor *run_layer_once(br_llama_layer *self, br_tensor *x, const pass *p, extra more)
 {
     br_enter(self);
     bool drops = self->resid_pdrop > 0 && br_is_training(br_base(self));
     bool adds_1 = self->norm_adds_1, norms_after = self->post_feedforward_layernorm != NULL;
     br_tensor *y = normalize(self->input_layernorm, x, adds_1);
-    y = attend(self->self_attn, y, p, attention);
-    if (attention)
-        br_scope_return(NULL, *attention);
+    y = attend(self->self_attn, y, p, more.attention);
+    if (more.attention)
+        br_scope_return(NULL, *more.attention);
     if (norms_after)
         y = normalize(self->post_attention_layernorm, y, adds_1);
     y = br_f_dropout(y, self->resid_pdrop, drops);
     x = br_add(x, y);
     y = normalize(norms_after ? self->pre_feedforward_layernorm : self->post_attention_layernorm, x,
                   adds_1);
-    y = feed_forward(self->mlp, y);
+    y = self->moe ? zoo_llama_run_moe(self->moe, y, more.router_logits)
+                  : zoo_llama_feed_forward(self->mlp, y);
+    if (self->moe && more.router_logits)
+        br_scope_return(NULL, *more.router_logits);
     if (norms_after)
         y = normalize(self->post_feedforward_layernorm, y, adds_1);
     y = br_f_dropout(y, self->resid_pdrop, drops);
@@ -224,16 +192,15 @@ static br_tensor *run_layer_alone(void *self, br_tensor *const *inputs, const vo
     pass p = { .visible = inputs[1],
                .angles = { inputs[2], inputs[3] },
                .is_causal = *(const bool *)args };
-    return run_layer_once(self, inputs[0], &p, NULL);
+    return run_layer_once(self, inputs[0], &p, (extra){ 0 });
 }
 
 /* Runs a layer, in an activation checkpoint if the module has them. With a cache it never uses one,
  * because recomputing would append to the cache again. */
-static br_tensor *run_layer(br_llama_layer *self, br_tensor *x, const pass *p,
-                            br_tensor **attention)
+static br_tensor *run_layer(br_llama_layer *self, br_tensor *x, const pass *p, extra more)
 {
-    if (p->cache || attention)
-        return run_layer_once(self, x, p, attention);
+    if (p->cache || more.attention || more.router_logits)
+        return run_layer_once(self, x, p, more);
     return br_module_run(self, run_layer_alone,
                          BR_INPUTS(x, p->visible, p->angles.cos, p->angles.sin), &p->is_causal,
                          sizeof p->is_causal);
@@ -245,7 +212,7 @@ br_llama *zoo_llama_make(const br_llama_config *c)
 {
     const zoo_llama_kind *kind = zoo_llama_kind_of(c->model_type);
     br_llama *self = kind && kind->base ? br_module_create(sizeof *self, kind->base)
-                                        : create(c, sizeof *self, "Model");
+                                        : zoo_llama_create(c, sizeof *self, "Model");
     self->config = *c;
     self->embed_tokens = br_child(self, "embed_tokens",
                                   br_embedding_new(c->vocab_size, c->hidden_size, c->pad_token_id));
@@ -334,20 +301,35 @@ static void begin_passes(const br_llama *self, br_tensor *ids, const br_llama_op
     }
 }
 
+/* Runs all layers. router_logits is NULL or receives those of each layer. */
 static br_tensor *run_layers(br_llama *self, br_tensor *x, const pass passes[N_PASSES],
-                             const br_llama_options *o)
+                             const br_llama_options *o, br_tensor **router_logits)
 {
     for (int64_t i = 0; i < br_module_list_size(self->layers) && !br_error_pending(); i++) {
         br_llama_layer *layer = br_module_list_at(self->layers, i);
         if (o->hidden_states)
             o->hidden_states[i] = x;
-        br_tensor *y = run_layer(layer, x, &passes[layer->flags % N_PASSES],
-                                 o->attentions ? &o->attentions[i] : NULL);
+        const extra more = { o->attentions ? &o->attentions[i] : NULL,
+                             router_logits ? &router_logits[i] : NULL };
+        br_tensor *y = run_layer(layer, x, &passes[layer->flags % N_PASSES], more);
         x = o->hidden_states ? y : br_scope_replace(x, y);
     }
     x = normalize(self->norm, x, self->config.norm_adds_1);
     if (o->hidden_states)
         o->hidden_states[self->config.num_hidden_layers] = x;
+    return x;
+}
+
+/* Runs all layers, and computes the loss of the routers if it is requested. */
+static br_tensor *run_all(br_llama *self, br_tensor *x, const pass passes[N_PASSES],
+                          const br_llama_options *o)
+{
+    const br_llama_config *c = &self->config;
+    br_tensor *logits[BR_LLAMA_MAX_LAYERS] = { NULL };
+    x = run_layers(self, x, passes, o, o->aux_loss ? logits : NULL);
+    if (o->aux_loss)
+        *o->aux_loss = zoo_balance_loss(logits, c->num_hidden_layers, c->num_experts_per_tok,
+                                        o->attention_mask);
     return x;
 }
 
@@ -364,21 +346,33 @@ static zoo_outputs outputs_of(const br_llama *self, const br_llama_options *o)
     return (zoo_outputs){ o->hidden_states, o->attentions, self->config.num_hidden_layers };
 }
 
+/* Moves the optional results from the innermost scope to the enclosing one. */
+static void return_outputs(const br_llama *self, const br_llama_options *o)
+{
+    zoo_return_outputs(outputs_of(self, o));
+    if (o->aux_loss && br_error_pending())
+        *o->aux_loss = NULL;
+    if (o->aux_loss && *o->aux_loss)
+        br_scope_return(NULL, *o->aux_loss);
+}
+
 br_tensor *br_llama_forward(br_llama *self, br_tensor *input_ids, const br_llama_options *options)
 {
     const br_llama_options *o = BR_OPTIONS_OF(op, br_llama, options);
     zoo_outputs outputs = { 0 };
     if (self)
         zoo_clear_outputs(outputs = outputs_of(self, o));
+    if (o->aux_loss)
+        *o->aux_loss = NULL;
     br_enter(self);
     if (!good_ids(input_ids))
         return br_leave(self, NULL);
     pass passes[N_PASSES] = { { 0 } };
     begin_passes(self, input_ids, o, passes);
-    br_tensor *x = run_layers(self, embed(self, input_ids), passes, o);
+    br_tensor *x = run_all(self, embed(self, input_ids), passes, o);
     if (br_error_pending())
         zoo_clear_outputs(outputs);
-    zoo_return_outputs(outputs);
+    return_outputs(self, o);
     return br_leave(self, x);
 }
 
@@ -386,7 +380,7 @@ br_tensor *br_llama_forward(br_llama *self, br_tensor *input_ids, const br_llama
 
 br_llama_lm *zoo_llama_make_lm_of(const br_llama_config *c)
 {
-    br_llama_lm *self = create(c, sizeof *self, "ForCausalLM");
+    br_llama_lm *self = zoo_llama_create(c, sizeof *self, "ForCausalLM");
     self->model = br_child(self, "model", zoo_llama_make(c));
     self->lm_head = br_child(self, "lm_head", br_linear_new(c->hidden_size, c->vocab_size, false));
     if (!c->untied && !br_error_pending())
@@ -416,7 +410,7 @@ br_tensor *br_llama_lm_forward(br_llama_lm *self, br_tensor *input_ids,
 {
     br_enter(self);
     br_tensor *x = br_llama_forward(self->model, input_ids, options);
-    zoo_return_outputs(outputs_of(self->model, BR_OPTIONS_OF(op, br_llama, options)));
+    return_outputs(self->model, BR_OPTIONS_OF(op, br_llama, options));
     return br_leave(self, logits_of(self, x));
 }
 
@@ -448,9 +442,19 @@ br_tensor *br_llama_lm_loss(br_llama_lm *self, br_tensor *input_ids, br_tensor *
                             const br_llama_options *options)
 {
     br_enter(self);
-    br_tensor *x = br_llama_forward(self->model, input_ids, options);
-    zoo_return_outputs(outputs_of(self->model, BR_OPTIONS_OF(op, br_llama, options)));
-    if (self->model->config.final_logit_softcapping > 0)
-        return br_leave(self, br_causal_lm_loss(logits_of(self, x), labels));
-    return br_leave(self, zoo_chunked_lm_loss("llama_lm_loss", x, self->lm_head, labels));
+    br_llama_options o = *BR_OPTIONS_OF(op, br_llama, options);
+    const br_llama_config *c = &self->model->config;
+    br_tensor *aux = NULL;
+    if (c->output_router_logits && !o.aux_loss)
+        o.aux_loss = &aux;
+    br_tensor *x = br_llama_forward(self->model, input_ids, &o);
+    br_tensor *loss = c->final_logit_softcapping > 0
+                          ? br_causal_lm_loss(logits_of(self, x), labels)
+                          : zoo_chunked_lm_loss("llama_lm_loss", x, self->lm_head, labels);
+    if (c->output_router_logits && !br_error_pending()) {
+        aux = br_mul_scalar(br_to(*o.aux_loss, br_dtype_of(loss)), c->router_aux_loss_coef);
+        loss = br_add(loss, aux);
+    }
+    return_outputs(self->model, BR_OPTIONS_OF(op, br_llama, options));
+    return br_leave(self, loss);
 }

@@ -114,8 +114,6 @@ const char *zoo_llama_differing_key(br_module *a, br_module *b)
 {
     const br_llama *first = base_of(a), *other = base_of(b);
     const br_llama_config *x = &first->config, *y = &other->config;
-    const br_llama_layer *layer = br_module_list_at(first->layers, 0);
-    const br_llama_layer *layer_b = br_module_list_at(other->layers, 0);
     const struct {
         const char *key;
         bool same;
@@ -130,7 +128,11 @@ const char *zoo_llama_differing_key(br_module *a, br_module *b)
         { "query_pre_attn_scalar", x->query_scalar == y->query_scalar },
         { "attn_logit_softcapping", x->attn_logit_softcapping == y->attn_logit_softcapping },
         { "final_logit_softcapping", x->final_logit_softcapping == y->final_logit_softcapping },
-        { "hidden_act", layer->mlp->act == layer_b->mlp->act },
+        { "num_experts_per_tok", x->num_experts_per_tok == y->num_experts_per_tok },
+        { "norm_topk_prob", x->norm_topk_prob == y->norm_topk_prob },
+        { "output_router_logits", x->output_router_logits == y->output_router_logits },
+        { "router_aux_loss_coef", x->router_aux_loss_coef == y->router_aux_loss_coef },
+        { "hidden_act", br_find_activation(x->hidden_act) == br_find_activation(y->hidden_act) },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!rows[i].same)

@@ -8,7 +8,8 @@
 
 static const char op[] = "llama";
 
-static const char types[] = "llama, mistral, smollm3, phi3, qwen2, qwen3, gemma2 or gemma3_text";
+static const char types[] =
+    "llama, mistral, smollm3, phi3, qwen2, qwen3, qwen3_moe, gemma2 or gemma3_text";
 
 br_llama_config br_llama_config_default(void)
 {
@@ -50,7 +51,8 @@ static void read_sizes(const br_auto_config *config, const zoo_llama_kind *kind,
     c->num_attention_heads = br_auto_config_size(config, "num_attention_heads");
     c->num_key_value_heads = read_size(config, "num_key_value_heads", !kind->needs_key_value_heads,
                                        c->num_attention_heads);
-    c->head_dim = read_size(config, "head_dim", !kind->needs_head_dim, 0);
+    bool is_null = kind->head_dim_is_not_null && br_auto_config_is_null(config, "head_dim");
+    c->head_dim = read_size(config, "head_dim", !kind->needs_head_dim && !is_null, 0);
     c->max_position_embeddings = br_auto_config_size(config, "max_position_embeddings");
     c->pad_token_id = br_auto_config_padding(config);
 }
@@ -95,6 +97,27 @@ static void read_gemma(const br_auto_config *config, const zoo_llama_kind *kind,
     c->final_logit_softcapping = read_cap(config, "final_logit_softcapping");
 }
 
+/* Reads the sizes of experts. A model of dense layers only has 0 experts. */
+static void read_experts(const br_auto_config *config, br_llama_config *c)
+{
+    static const char experts[] = "num_local_experts", chosen[] = "num_experts_per_tok";
+    c->num_experts = br_auto_config_integer(config, experts);
+    c->num_experts_per_tok = br_auto_config_size(config, chosen);
+    c->moe_intermediate_size = br_auto_config_size(config, "moe_intermediate_size");
+    c->norm_topk_prob = br_auto_config_bool(config, "norm_topk_prob");
+    c->output_router_logits = br_auto_config_bool(config, "output_router_logits");
+    c->router_aux_loss_coef = br_auto_config_number(config, "router_aux_loss_coef");
+    if (br_error_pending())
+        return;
+    if (c->num_experts < 0 || c->num_experts > BR_LLAMA_MAX_EXPERTS)
+        br_raise(BR_ERROR_FORMAT, "llama: %s: %s is %" PRId64 ", must be 0 .. %d",
+                 br_auto_config_path(config), experts, c->num_experts, BR_LLAMA_MAX_EXPERTS);
+    else if (c->num_experts > 0 && c->num_experts_per_tok > c->num_experts)
+        br_raise(
+            BR_ERROR_FORMAT, "llama: %s: %s is %" PRId64 ", must be at most %s, which is %" PRId64,
+            br_auto_config_path(config), chosen, c->num_experts_per_tok, experts, c->num_experts);
+}
+
 static void read_ropes(const br_auto_config *config, const zoo_llama_kind *kind, br_llama_config *c)
 {
     c->rope = zoo_read_rope(config, &kind->rope);
@@ -116,6 +139,8 @@ static bool read_config(const br_auto_config *config, br_llama_config *c)
     read_numbers(config, kind, c);
     if (kind->is_gemma)
         read_gemma(config, kind, c);
+    if (kind->has_experts)
+        read_experts(config, c);
     if (br_error_pending())
         return false;
     if (c->num_hidden_layers > BR_LLAMA_MAX_LAYERS)
@@ -190,6 +215,20 @@ static bool good_heads(const br_llama_config *c)
     return zoo_good_size(op, "num_attention_heads times head_dim", c->num_attention_heads * d);
 }
 
+static bool good_experts(const br_llama_config *c)
+{
+    if (c->num_experts < 1 || c->num_experts > BR_LLAMA_MAX_EXPERTS)
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "num_experts is %" PRId64 ", must be 1 .. %d, because there are layers with "
+                       "BR_LLAMA_SPARSE",
+                       c->num_experts, BR_LLAMA_MAX_EXPERTS);
+    if (c->num_experts_per_tok < 1 || c->num_experts_per_tok > c->num_experts)
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "num_experts_per_tok is %" PRId64 ", must be 1 .. num_experts = %" PRId64,
+                       c->num_experts_per_tok, c->num_experts);
+    return zoo_good_size(op, "moe_intermediate_size", c->moe_intermediate_size);
+}
+
 static bool good_layers(const br_llama_config *c)
 {
     if (c->num_hidden_layers > BR_LLAMA_MAX_LAYERS)
@@ -197,12 +236,14 @@ static bool good_layers(const br_llama_config *c)
                        "num_hidden_layers is %" PRId64 ", must be at most %d", c->num_hidden_layers,
                        BR_LLAMA_MAX_LAYERS);
     for (int64_t i = 0; i < c->num_hidden_layers; i++) {
-        if (c->layers[i] & ~(BR_LLAMA_WINDOW | BR_LLAMA_NO_ROPE))
+        if (c->layers[i] & ~(BR_LLAMA_WINDOW | BR_LLAMA_NO_ROPE | BR_LLAMA_SPARSE))
             return br_fail(BR_ERROR_ARGUMENT, op,
                            "layers[%" PRId64 "] is %d, must be a sum of br_llama_layer_flags", i,
                            c->layers[i]);
         if (c->layers[i] & BR_LLAMA_WINDOW &&
             !zoo_good_size(op, "sliding_window", c->sliding_window))
+            return false;
+        if (c->layers[i] & BR_LLAMA_SPARSE && !good_experts(c))
             return false;
     }
     return true;
@@ -254,7 +295,10 @@ bool zoo_llama_init(const void *of, const char *key, br_tensor *weight)
         return br_init_zeros_(weight);
     if (!br_init_normal_(weight, 0, c->initializer_range))
         return false;
-    if (zoo_ends_with(key, "embed_tokens.weight") && c->pad_token_id >= 0)
-        br_zero_(br_select(weight, 0, c->pad_token_id));
+    if (!zoo_ends_with(key, "embed_tokens.weight") || c->pad_token_id < 0)
+        return true;
+    br_scope *scope = br_no_grad_begin();
+    br_zero_(br_select(weight, 0, c->pad_token_id));
+    br_scope_end(scope);
     return !br_error_pending();
 }

@@ -94,20 +94,18 @@ const br_gguf_change zoo_gemma_changes[] = {
 
 /* ---- Sizes of heads -------------------------------------------------------------------------- */
 
-/* Returns an integer of the architecture; `otherwise` if the file does not have the key. */
-static int64_t integer(const br_gguf *file, const char *name, int64_t otherwise)
+int64_t zoo_gguf_integer(const br_gguf *file, const char *name, int64_t otherwise)
 {
     char key[128];
     snprintf(key, sizeof key, "%s.%s", br_gguf_string(file, "general.architecture", NULL), name);
     return br_gguf_metadata_type(file, key) ? br_gguf_integer(file, key) : otherwise;
 }
 
-/* Returns the size of a head, 0 with an error if it is invalid. */
-static int64_t head_size(const br_gguf *file)
+int64_t zoo_gguf_head_size(const br_gguf *file)
 {
-    int64_t heads = integer(file, "attention.head_count", 0);
-    int64_t size = integer(file, "embedding_length", 0);
-    int64_t head = integer(file, "attention.key_length", heads > 0 ? size / heads : 0);
+    int64_t heads = zoo_gguf_integer(file, "attention.head_count", 0);
+    int64_t size = zoo_gguf_integer(file, "embedding_length", 0);
+    int64_t head = zoo_gguf_integer(file, "attention.key_length", heads > 0 ? size / heads : 0);
     if (head < 2 && !br_error_pending())
         br_raise(BR_ERROR_FORMAT,
                  "llama: the file's head_count %" PRId64 ", embedding_length %" PRId64
@@ -121,7 +119,7 @@ static bool check_heads(const br_gguf *file, int64_t head)
 {
     static const char *const names[] = { "attention.value_length", "rope.dimension_count" };
     for (int i = 0; i < 2; i++) {
-        int64_t is = integer(file, names[i], head);
+        int64_t is = zoo_gguf_integer(file, names[i], head);
         if (is != head && !br_error_pending())
             br_raise(BR_ERROR_FORMAT,
                      "llama: %s is %" PRId64 ", must be the size of a head, %" PRId64, names[i], is,
@@ -178,7 +176,7 @@ static char *read_divisors(const br_gguf *file, br_tensor *divisors, int64_t hea
 char *zoo_gguf_more(br_gguf *file)
 {
     static const char name[] = "rope_freqs.weight";
-    int64_t head = head_size(file);
+    int64_t head = zoo_gguf_head_size(file);
     if (!check_heads(file, head))
         return NULL;
     if (!br_gguf_has(file, name))
@@ -202,13 +200,13 @@ char *zoo_gguf_more(br_gguf *file)
 char *zoo_gemma_gguf_more(br_gguf *file)
 {
     enum { GEMMA2_27B = 46, GEMMA3_27B = 62 };
-    int64_t head = head_size(file), layers = integer(file, "block_count", 0);
+    int64_t head = zoo_gguf_head_size(file), layers = zoo_gguf_integer(file, "block_count", 0);
     if (!check_heads(file, head))
         return NULL;
     const char *architecture = br_gguf_string(file, "general.architecture", NULL);
     bool is_27b = layers == (strcmp(architecture, "gemma2") == 0 ? GEMMA2_27B : GEMMA3_27B);
-    int64_t scalar =
-        is_27b ? integer(file, "embedding_length", 0) / integer(file, "attention.head_count", 1)
-               : head;
+    int64_t scalar = is_27b ? zoo_gguf_integer(file, "embedding_length", 0) /
+                                  zoo_gguf_integer(file, "attention.head_count", 1)
+                            : head;
     return br_format("{\"query_pre_attn_scalar\": %" PRId64 "}", scalar);
 }

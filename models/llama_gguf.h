@@ -25,8 +25,10 @@
         .name = key, .type = BR_GGUF_NEEDS_NUMBER, .only = value \
     }
 
-/* The keys that all architectures have. zoo_gguf_more() checks the last two. */
-#define ZOO_GGUF_KEYS                                                                \
+/* The keys that all architectures have. zoo_gguf_more() checks the last two of ZOO_GGUF_ALL_KEYS.
+ */
+#define ZOO_GGUF_KEYS ZOO_GGUF_ALL_KEYS, ZOO_GGUF_ONLY("rope.scaling.attn_factor", "1")
+#define ZOO_GGUF_ALL_KEYS                                                            \
     ZOO_GGUF_REQUIRED("context_length", "max_position_embeddings"),                  \
         ZOO_GGUF_REQUIRED("embedding_length", "hidden_size"),                        \
         ZOO_GGUF_REQUIRED("block_count", "num_hidden_layers"),                       \
@@ -46,7 +48,6 @@
                          "rope_scaling.original_max_position_embeddings"),           \
         ZOO_GGUF_NUMBER("rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast"),    \
         ZOO_GGUF_NUMBER("rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow"),    \
-        ZOO_GGUF_ONLY("rope.scaling.attn_factor", "1"),                              \
         ZOO_GGUF_ONLY("rope.scaling.yarn_attn_factor", "1"),                         \
         ZOO_GGUF_ONLY("rope.scaling.yarn_ext_factor", "1"),                          \
         ZOO_GGUF_ONLY("rope.scale_linear", "1"),                                     \
@@ -71,6 +72,10 @@ extern const br_gguf_change zoo_llama_changes[], zoo_gemma_changes[];
 /* Flags of biases. */
 extern const br_gguf_flag zoo_llama_flags[], zoo_qwen3_flags[];
 
+/* Returns an integer of the architecture; `otherwise` if the file does not have the key. */
+int64_t zoo_gguf_integer(const br_gguf *file, const char *name, int64_t otherwise);
+/* Returns the size of a head, 0 with an error if it is invalid. */
+int64_t zoo_gguf_head_size(const br_gguf *file);
 /* Checks the sizes of heads. Returns the positions of Llama 3.1, which are a tensor in the file, or
  * an empty object. */
 char *zoo_gguf_more(br_gguf *file);

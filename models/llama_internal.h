@@ -24,9 +24,11 @@ typedef struct zoo_llama_kind {
     const char *attention_bias, *output_bias, *mlp_bias;
     bool always_has_attention_bias;
     bool has_qk_norm;
+    bool has_experts;
     bool is_fused; /* fields `fused` and resid_pdrop of br_llama_config */
     /* null does not mean num_attention_heads, and hidden_size / num_attention_heads. */
     bool needs_key_value_heads, needs_head_dim;
+    bool head_dim_is_not_null; /* it may be missing, but not null */
 } zoo_llama_kind;
 
 /* Returns the kind of a model type, that of Llama for NULL; NULL without an error if there is none.
@@ -97,10 +99,25 @@ br_llama_config zoo_llama_checked(const br_llama_config *config);
 int64_t zoo_llama_head_dim(const br_llama_config *c);
 /* Returns how many numbers of a head are turned. */
 int64_t zoo_llama_rotary_dim(const br_llama_config *c);
+/* Creates a module whose class name is the model type's prefix and `end`. */
+void *zoo_llama_create(const br_llama_config *c, size_t size, const char *end);
 /* Make a model from a checked configuration. Weights are not initialized under br_skip_init(). */
 br_llama *zoo_llama_make(const br_llama_config *config);
 br_llama_lm *zoo_llama_make_lm_of(const br_llama_config *config);
 /* Initializes a weight. `config` is a br_llama_config. */
 bool zoo_llama_init(const void *config, const char *key, br_tensor *weight);
+
+/* ---- The feed-forward part of a layer (models/llama_mlp.c) ----------------------------------- */
+
+br_llama_mlp *zoo_llama_new_mlp(const br_llama_config *c, int64_t inner);
+br_tensor *zoo_llama_feed_forward(br_llama_mlp *self, br_tensor *x);
+br_llama_moe *zoo_llama_new_moe(const br_llama_config *c);
+/* Returns the result for x [..., e]. Unless `logits` is NULL, sets *logits to those of the router,
+ * [number of tokens, experts]. */
+br_tensor *zoo_llama_run_moe(br_llama_moe *self, br_tensor *x, br_tensor **logits);
+/* Returns aux_loss of br_llama_options. logits[i] are those of the router of layer i, or NULL; `k`
+ * experts are chosen for each token. `mask` is the attention_mask or NULL. Without experts it is
+ * 0. */
+br_tensor *zoo_balance_loss(br_tensor *const *logits, int64_t layers, int64_t k, br_tensor *mask);
 
 #endif

@@ -122,6 +122,24 @@ static void read_smollm3_layers(const br_auto_config *config, br_llama_config *c
             c->layers[i] |= BR_LLAMA_WINDOW;
 }
 
+/* Every decoder_sparse_step-th layer has experts, except those of mlp_only_layers. */
+static void read_sparse_layers(const br_auto_config *config, br_llama_config *c)
+{
+    int64_t step = br_auto_config_size(config, "decoder_sparse_step");
+    int64_t dense = br_auto_config_list_size(config, "mlp_only_layers");
+    if (br_auto_config_bool(config, "use_sliding_window"))
+        read_windows(config, c);
+    if (br_error_pending() || c->num_experts == 0)
+        return;
+    for (int64_t i = step - 1; i < c->num_hidden_layers; i += step)
+        c->layers[i] |= BR_LLAMA_SPARSE;
+    for (int64_t k = 0; k < dense && !br_error_pending(); k++) {
+        int64_t i = br_auto_config_list_integer(config, "mlp_only_layers", k);
+        if (i >= 0 && i < c->num_hidden_layers)
+            c->layers[i] &= (uint8_t)~BR_LLAMA_SPARSE;
+    }
+}
+
 static void read_gemma2_layers(const br_auto_config *config, br_llama_config *c)
 {
     read_gemma_layers(config, c, 2);
@@ -172,6 +190,7 @@ static const zoo_llama_kind kinds[] = {
                   .is_phi = true },
         .read_layers = read_windows,
         .is_fused = true,
+        .head_dim_is_not_null = true,
     },
     {
         .model_type = "qwen2",
@@ -189,6 +208,18 @@ static const zoo_llama_kind kinds[] = {
         .attention_bias = "attention_bias",
         .output_bias = "attention_bias",
         .has_qk_norm = true,
+    },
+    {
+        .model_type = "qwen3_moe",
+        .prefix = "Qwen3Moe",
+        .needs_key_value_heads = true,
+        .rope = ZOO_ROPE(10000),
+        .read_layers = read_sparse_layers,
+        .attention_bias = "attention_bias",
+        .output_bias = "attention_bias",
+        .has_qk_norm = true,
+        .has_experts = true,
+        .head_dim_is_not_null = true,
     },
     {
         .model_type = "gemma2",
@@ -230,4 +261,12 @@ const zoo_llama_kind *zoo_llama_kind_of(const char *model_type)
         if (!model_type || strcmp(kinds[i].model_type, model_type) == 0)
             return &kinds[i];
     return NULL;
+}
+
+void *zoo_llama_create(const br_llama_config *c, size_t size, const char *end)
+{
+    const zoo_llama_kind *kind = zoo_llama_kind_of(c->model_type);
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", kind ? kind->prefix : "Llama", end);
+    return br_module_create(size, name);
 }

@@ -125,13 +125,26 @@ static bool check_qwen(const br_tokenizer_loader *l)
                            "must be PreTrainedTokenizerFast");
 }
 
+/* Refuses a tokenizer.json that differs from what GPTNeoXTokenizer makes of it in transformers. */
+static bool check_neox(const br_tokenizer_loader *l)
+{
+    if (!br__class_is(&l->files, "GPTNeoXTokenizer"))
+        return true;
+    return (br__bpe_is_neox(l->t) && l->t->classify < 0 && l->t->separator < 0) ||
+           br__side_refuse(
+               &l->files, l->file,
+               "normalizer and pre_tokenizer must be those of GPTNeoXTokenizer, NFC and "
+               "ByteLevel with use_regex, and post_processor must add no tokens; for "
+               "others, tokenizer_class must be PreTrainedTokenizerFast");
+}
+
 /* If only the model_type determines the class, and its files do not exist, another file is read. */
 static bool read_vocabulary(br_tokenizer_loader *l)
 {
     br_side_files *s = &l->files;
     bool exists;
     if (read_first(l, s->family, &exists))
-        return check_qwen(l);
+        return check_qwen(l) && check_neox(l);
     if (exists || br__failed())
         return false;
     if (s->family == BR_FAMILY_FILE && br__loader_read_class(l, &exists))

@@ -21,6 +21,14 @@ bool br__bpe_is_qwen(const br_tokenizer *t)
     return bpe->form == BR_FORM_NFC && bpe->is_gpt4 && bpe->most_digits == 1;
 }
 
+bool br__bpe_is_neox(const br_tokenizer *t)
+{
+    if (t->kind != &br__byte_level)
+        return false;
+    const br_bpe *bpe = br__bpe_of(t);
+    return bpe->form == BR_FORM_NFC && !bpe->is_gpt4 && bpe->most_digits == 0;
+}
+
 bool br__bpe_begin(br_tokenizer *t)
 {
     br_bpe *bpe = t->model = br_calloc(1, sizeof *bpe);

@@ -48,6 +48,8 @@ enum { BR_MAX_MERGES_BYTES = 1 << 28 };
 
 /* Returns whether a tokenizer normalizes and splits texts as Qwen's do. */
 bool br__bpe_is_qwen(const br_tokenizer *t);
+/* The same for GPT-NeoX's. */
+bool br__bpe_is_neox(const br_tokenizer *t);
 /* Makes a tokenizer, whose vocabulary must be complete, a byte-level BPE without merges. */
 bool br__bpe_begin(br_tokenizer *t);
 /* Adds a merge of two tokens. Sets *what to a description of the mistake if it is invalid, else to

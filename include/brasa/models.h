@@ -7,6 +7,7 @@
 #include <brasa/models/bert.h>
 #include <brasa/models/causal_lm.h>
 #include <brasa/models/gpt2.h>
+#include <brasa/models/gpt_neox.h>
 #include <brasa/models/hf_bert.h>
 #include <brasa/models/llama.h>
 #include <brasa/models/modernbert.h>

@@ -8,6 +8,8 @@ For each family there are three folders with random sizes, options and weights. 
 double precision, with rotary positions in double precision, too: the last hidden state, the logits, and two numbers for the
 gradients of all parameters. The loss is the sum of the logits, times cos(0), cos(1), ...; the numbers are the sum of all
 gradients, times cos(0), cos(1), ... within each parameter, and the sum of their squares. Tokens are those of generate().
+For experts there are also the loss of labels with the loss of the routers, the latter alone, and the same two numbers for
+the gradients of the loss.
 Requires torch and transformers from PyPI; written with 5.23.0.
 """
 import importlib
@@ -24,7 +26,9 @@ BATCH, TOKENS, NEW = 3, 11, 9
 FAMILIES = {"llama": ("llama", "Llama", "LlamaModel"), "mistral": ("mistral", "Mistral", "MistralModel"),
             "smollm3": ("smollm3", "SmolLM3", "SmolLM3Model"), "qwen2": ("qwen2", "Qwen2", "Qwen2Model"),
             "qwen3": ("qwen3", "Qwen3", "Qwen3Model"), "gemma2": ("gemma2", "Gemma2", "Gemma2Model"),
-            "gemma3_text": ("gemma3", "Gemma3", "Gemma3TextModel"), "phi3": ("phi3", "Phi3", "Phi3Model")}
+            "gemma3_text": ("gemma3", "Gemma3", "Gemma3TextModel"), "phi3": ("phi3", "Phi3", "Phi3Model"),
+            "gpt_neox": ("gpt_neox", "GPTNeoX", "GPTNeoXModel"),
+            "qwen3_moe": ("qwen3_moe", "Qwen3Moe", "Qwen3MoeModel")}
 ROPES = [
     lambda r: {"rope_type": "default", "rope_theta": r.choice([100.0, 10000.0, 500000.0])},
     lambda r: {"rope_type": "linear", "rope_theta": 1000.0, "factor": r.choice([1.5, 4.0])},
@@ -68,8 +72,21 @@ def phi_rope(rng, d, i):
     return made
 
 
+def neox_options(rng, i):
+    """Returns random settings of the i-th GPT-NeoX."""
+    heads, d = rng.choice([1, 3, 5]), [8, 6, 10][i]
+    rope = [ROPES[0], ROPES[3], ROPES[2]][i](rng) | {"partial_rotary_factor": [0.25, 0.7, 1.0][i]}
+    return dict(vocab_size=rng.randint(18, 26), hidden_size=heads * d, intermediate_size=rng.randint(5, 14),
+                num_hidden_layers=rng.randint(2, 4), num_attention_heads=heads, max_position_embeddings=rng.choice([8, 64]),
+                layer_norm_eps=10 ** rng.uniform(-8, -3), tie_word_embeddings=i == 1, hidden_act=rng.choice(["gelu", "relu", "silu"]),
+                use_parallel_residual=i != 1, attention_bias=i != 2, hidden_dropout=0.1, rope_parameters=rope,
+                bos_token_id=1, eos_token_id=2)
+
+
 def options(rng, family, i):
     """Returns random settings of the i-th model of a family."""
+    if family == "gpt_neox":
+        return neox_options(rng, i)
     heads, shared = rng.choice([(1, 1), (2, 1), (4, 2), (3, 1), (6, 3), (3, 3)])
     d, layers = rng.choice([4, 6, 8]), rng.randint(2, 4)
     width = heads * rng.randint(2, 5)
@@ -84,7 +101,7 @@ def options(rng, family, i):
                      attn_logit_softcapping=rng.choice([None, 1.5]), final_logit_softcapping=rng.choice([None, 2.0]))
     else:
         made |= dict(hidden_act=rng.choice(["silu", "gelu", "relu"]))
-    if family in ("llama", "mistral", "qwen3"):
+    if family in ("llama", "mistral", "qwen3", "qwen3_moe"):
         made["head_dim"] = d
     if family in ("smollm3", "qwen2", "phi3"):
         made["hidden_size"] = heads * d
@@ -92,6 +109,11 @@ def options(rng, family, i):
         made |= dict(attention_bias=rng.random() < 0.5, mlp_bias=rng.random() < 0.5)
     if family == "qwen3":
         made["attention_bias"] = rng.random() < 0.5
+    if family == "qwen3_moe":
+        made |= dict(attention_bias=i == 1, use_sliding_window=i == 1, sliding_window=4, moe_intermediate_size=rng.randint(3, 7),
+                     num_experts=[5, 4, 9][i], num_experts_per_tok=[2, 1, 3][i], norm_topk_prob=i != 1, num_hidden_layers=4,
+                     decoder_sparse_step=[1, 2, 1][i], mlp_only_layers=[[], [3], [1, 2]][i], output_router_logits=i != 0,
+                     router_aux_loss_coef=0.3)
     if family == "mistral":
         made["sliding_window"] = [None, 3, 5][i]
     if family in ("qwen2", "qwen3"):
@@ -132,13 +154,41 @@ def old_form(folder):
         config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
         rope = rope["full_attention"]
     config["rope_theta"] = rope.pop("rope_theta")
+    is_neox = config["model_type"] == "gpt_neox"
+    if is_neox:
+        config["rotary_emb_base"] = config.pop("rope_theta")
     if "partial_rotary_factor" in rope:
-        config["partial_rotary_factor"] = rope.pop("partial_rotary_factor")
+        config["rotary_pct" if is_neox else "partial_rotary_factor"] = rope.pop("partial_rotary_factor")
     kind = rope.pop("rope_type")
     rope["rope_type" if nested else "type"] = kind
     if kind != "default":
         config["rope_scaling"] = rope
     path.write_text(json.dumps(config, indent=1))
+
+
+def by_file(model):
+    """Returns the gradients of the parameters as files have them: those of each expert are on their own."""
+    for name, p in model.named_parameters():
+        if p.grad is None or not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            yield from [] if p.grad is None else [p.grad.flatten()]
+            continue
+        for expert in p.grad:
+            yield from [half.flatten() for half in (expert.chunk(2) if "gate_up" in name else [expert])]
+
+
+def sums_of(model):
+    gradients = list(by_file(model))
+    return torch.stack([sum((g * weights_of(len(g))).sum() for g in gradients), sum((g * g).sum() for g in gradients)])
+
+
+def balanced(model, ids, mask):
+    """Returns what a model with experts has beside others."""
+    model.zero_grad()
+    labels = ids.masked_fill(mask == 0, -100)
+    labels[:, 1:][mask[:, :-1] == 0] = -100  # padding, which may see nothing, predicts nothing
+    out = model(input_ids=ids, attention_mask=mask, labels=labels, output_router_logits=True)
+    out.loss.backward()
+    return {"labels": labels, "losses": torch.stack([out.loss, out.aux_loss]).detach(), "loss_gradients": sums_of(model)}
 
 
 def weights_of(n):
@@ -147,7 +197,8 @@ def weights_of(n):
 
 def record(folder, family, generator, rng):
     lm = getattr(transformers, FAMILIES[family][1] + "ForCausalLM")
-    model = lm.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+    more = {"experts_implementation": "eager"} if family == "qwen3_moe" else {}
+    model = lm.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager", **more).eval()
     vocab = model.config.vocab_size
     ids = torch.tensor([[rng.randrange(4, vocab) for _ in range(TOKENS)] for _ in range(BATCH)])
     mask = torch.ones_like(ids)
@@ -157,10 +208,11 @@ def record(folder, family, generator, rng):
     seen = mask.unsqueeze(-1)  # the results of padding, which may see nothing, are arbitrary
     logits = out.logits * seen
     (logits.flatten() * weights_of(logits.numel())).sum().backward()
-    gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
-    sums = [sum((g * weights_of(len(g))).sum() for g in gradients), sum((g * g).sum() for g in gradients)]
     result = {"input_ids": ids, "attention_mask": mask, "hidden": (out.hidden_states[-1] * seen).detach(),
-              "logits": logits.detach(), "gradients": torch.stack(sums)}
+              "logits": logits.detach(), "gradients": sums_of(model)}
+    if family == "qwen3_moe":
+        result |= balanced(model, ids, mask)
+    model.config.output_router_logits = False  # transformers cannot generate with it
     first = ids[:2], mask[:2]
     tokens = model.generate(first[0], attention_mask=first[1], max_new_tokens=NEW, do_sample=False, eos_token_id=None,
                             pad_token_id=0)

@@ -1,6 +1,6 @@
-/* Llama and the decoders that are built like it: hidden states, logits, gradients and generated
- * tokens of every family, compared with those of transformers. record_decoders.py wrote the models
- * and the results. */
+/* Llama, the decoders that are built like it, and GPT-NeoX: hidden states, logits, gradients and
+ * generated tokens of every family, compared with those of transformers. record_decoders.py wrote
+ * the models and the results. */
 #include "tests/io/files.h"
 #include "tests/models/gradients.h"
 #include "tests/models/recorded.h"
@@ -134,6 +134,11 @@ Test(decoders, phi3_equals_transformers)
     check_family("phi3");
 }
 
+Test(decoders, gpt_neox_equals_transformers)
+{
+    check_family("gpt_neox");
+}
+
 Test(decoders, qwen2_equals_transformers)
 {
     check_family("qwen2");
@@ -142,6 +147,37 @@ Test(decoders, qwen2_equals_transformers)
 Test(decoders, qwen3_equals_transformers)
 {
     check_family("qwen3");
+}
+
+/* The loss of a model with experts, that of its routers, and their gradients. */
+static void check_balance(int i)
+{
+    br_scope *scope = br_scope_begin();
+    br_model_input input = recorded_input("qwen3_moe", i);
+    br_module *module = load("qwen3_moe", i, BR_TASK_CAUSAL_LM, BR_F64);
+    br_llama_lm *model = (br_llama_lm *)module;
+    br_tensor *labels = recorded("qwen3_moe", i, "labels");
+    br_tensor *expected = recorded("qwen3_moe", i, "losses"), *aux = NULL, *loss;
+    cr_assert_eq(model->model->config.output_router_logits, i != 0);
+    br_llama_options o =
+        *BR_OPTIONS(br_llama, .attention_mask = input.batch.attention_mask, .aux_loss = &aux);
+    loss = br_llama_lm_loss(model, input.batch.ids, labels, &o);
+    cr_assert(loss && aux, "%s", br_error_message());
+    check_equals("aux_loss", aux, br_select(expected, 0, 1), 1e-9);
+    if (i == 0)
+        loss = br_add(loss, br_mul_scalar(aux, model->model->config.router_aux_loss_coef));
+    check_equals("loss", loss, br_select(expected, 0, 0), 1e-9);
+    cr_assert(br_backward(loss), "%s", br_error_message());
+    check_gradients("loss", module, recorded("qwen3_moe", i, "loss_gradients"));
+    br_module_free(module);
+    br_scope_end(scope);
+}
+
+Test(decoders, qwen3_moe_equals_transformers)
+{
+    check_family("qwen3_moe");
+    for (int i = 0; i < FOLDERS_PER_FAMILY; i++)
+        check_balance(i);
 }
 
 Test(decoders, gemma2_equals_transformers)
@@ -201,6 +237,21 @@ Test(decoders, cache_and_outputs)
         }
         br_cache_free(cache);
     }
+    br_scope_end(scope);
+    br_module_free(model);
+}
+
+/* The row of padding is 0 in a new model. */
+Test(decoders, padding_of_new_models)
+{
+    br_llama_config c = small();
+    c.pad_token_id = 3;
+    br_llama_lm *model = br_llama_lm_new(&c);
+    check_ok();
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *weight = br_abs(model->model->embed_tokens->weight);
+    cr_assert_eq(br_item(br_max(br_select(weight, 0, 3))), 0);
+    cr_assert_gt(br_item(br_max(br_select(weight, 0, 2))), 0);
     br_scope_end(scope);
     br_module_free(model);
 }
@@ -290,8 +341,10 @@ static void check_saved(const char *type, int i)
 
 Test(decoders, saved_folders)
 {
-    static const char *const types[] = { "llama", "mistral", "smollm3", "phi3",
-                                         "qwen2", "qwen3",   "gemma2",  "gemma3_text" };
+    static const char *const types[] = {
+        "llama", "mistral", "smollm3",     "phi3",     "qwen2",
+        "qwen3", "gemma2",  "gemma3_text", "gpt_neox", "qwen3_moe"
+    };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         for (int k = 0; k < FOLDERS_PER_FAMILY; k++)
             check_saved(types[i], k);

@@ -149,7 +149,8 @@ class Comparison:
         self.library.save(folder, model_class.__name__, target)
         self.counts["saved models"] += 1
         (model, info), (first, first_info) = [
-            model_class.from_pretrained(path, dtype="auto", attn_implementation="eager", output_loading_info=True) for path in (target, folder.model)]
+            model_class.from_pretrained(path, dtype="auto", attn_implementation="eager", output_loading_info=True)
+            for path in (target, folder.model)]
         for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
             if info[kind]:
                 self.problem(f"saved {model_class.__name__}: {kind} {info[kind]}")
@@ -274,8 +275,10 @@ def generated_text(folder, model, tokenizer, prompt):
     tokens whose scores are nearly equal."""
     ids = torch.tensor([encode(tokenizer, [(prompt,)])[0][0]])
     torch.manual_seed(0)
+    # Cached keys keep their factors of longrope.
+    more = {"use_cache": True} if '"longrope"' in json.dumps(model.config.to_dict()) else NO_CACHE
     out = model.generate(ids, attention_mask=torch.ones_like(ids), return_dict_in_generate=True, output_scores=True,
-                         prefill_chunk_size=None, **NO_CACHE)
+                         prefill_chunk_size=None, **more)
     tokens = out.sequences[0].tolist()
     gaps = [(top[0] - top[1]).item() / (top[0].abs().item() + 1) for top in (scores[0].topk(2).values for scores in out.scores)]
 

@@ -132,7 +132,17 @@ def compare_real(program, library, path, seed):
 
 # ---- Random models --------------------------------------------------------------------------------------------------------
 
-TYPES = {"llama": "llama", "smollm3": "smollm3", "qwen2": "qwen2", "qwen3": "qwen3", "gemma2": "gemma2", "gemma3": "gemma3_text"}
+TYPES = {"llama": "llama", "smollm3": "smollm3", "phi3": "phi3", "qwen2": "qwen2", "qwen3": "qwen3", "gemma2": "gemma2", "gemma3": "gemma3_text"}
+
+
+def phi_positions(theta, head, rng):
+    """Returns the positions of a Phi-3, plain or longrope."""
+    part = rng.choice([0.5, 1.0])
+    rope = {"rope_type": "default", "rope_theta": theta, "partial_rotary_factor": part}
+    if rng.random() < 0.6:
+        rope |= {key: [float(np.float32(rng.uniform(1, 8))) for _ in range(int(head * part) // 2)] for key in ("short_factor", "long_factor")}
+        rope |= {"rope_type": "longrope", "attention_factor": rng.choice([1.0, 1.25])}
+    return {"rope_parameters": rope, "sliding_window": rng.choice([None, 3, 9]), "original_max_position_embeddings": rng.choice([8, 16])}
 
 
 def random_config(architecture, rng):
@@ -148,6 +158,8 @@ def random_config(architecture, rng):
     scaling = rng.choice([{}, {"rope_type": "linear", "factor": 2.5},
                           {"rope_type": "yarn", "factor": 3.0, "original_max_position_embeddings": 20}])
     config["rope_parameters"] |= scaling
+    if architecture == "phi3":
+        config |= phi_positions(config["rope_parameters"]["rope_theta"], head, rng)
     if own_head:
         config["head_dim"] = head
     if architecture in ("llama", "smollm3", "qwen3") and rng.random() < 0.3:
@@ -187,12 +199,21 @@ def write(path, architecture, config, state, rng):
         writer.add_key_length(config["head_dim"])
         writer.add_value_length(config["head_dim"])
         writer.add_rope_dimension_count(config["head_dim"])
+    if architecture == "phi3":
+        head = config["hidden_size"] // config["num_attention_heads"]
+        writer.add_rope_dimension_count(int(head * rope["partial_rotary_factor"]))
+        writer.add_rope_scaling_orig_ctx_len(config["original_max_position_embeddings"])
+        writer.add_sliding_window(config["sliding_window"] or 0)
+    if "short_factor" in rope:
+        writer.add_rope_scaling_attn_factors(rope["attention_factor"])
+        for key in ("short", "long"):
+            writer.add_tensor(f"rope_factors_{key}.weight", np.array(rope[f"{key}_factor"], dtype=np.float32))
     if "factor" in rope:
         writer.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
         writer.add_rope_scaling_factor(rope["factor"])
     if rope["rope_type"] == "yarn":
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
-    if "sliding_window" in config:
+    if "sliding_window" in config and architecture != "phi3":
         writer.add_sliding_window(config["sliding_window"])
     if "attn_logit_softcapping" in config:
         writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])

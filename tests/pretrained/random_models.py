@@ -12,7 +12,8 @@ from record_config_cases import CLASSES, COMMON, KEYS
 HEADS = ["ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"]
 PREFIXES = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert", "distilbert": "DistilBert",
             "electra": "Electra", "albert": "Albert", "mpnet": "MPNet", "modernbert": "ModernBert", "llama": "Llama",
-            "mistral": "Mistral", "smollm3": "SmolLM3", "phi3": "Phi3", "qwen2": "Qwen2", "qwen3": "Qwen3", "gemma2": "Gemma2", "gemma3_text": "Gemma3"}
+            "mistral": "Mistral", "smollm3": "SmolLM3", "phi3": "Phi3", "qwen2": "Qwen2", "qwen3": "Qwen3", "qwen3_moe": "Qwen3Moe", "gemma2": "Gemma2", "gemma3_text": "Gemma3",
+            "gpt_neox": "GPTNeoX"}
 MORE = {"bert": ["ForPreTraining", "ForNextSentencePrediction"], "electra": ["ForPreTraining"], "albert": ["ForPreTraining"]}
 ENCODERS = list(PREFIXES)[:9]
 DECODERS = list(PREFIXES)[9:]
@@ -109,8 +110,22 @@ def modernbert_sizes(rng, vocab):
     return made
 
 
+def neox_sizes(rng, vocab):
+    """Returns sizes of a GPT-NeoX."""
+    heads, (d, part, turned) = rng.choice([1, 2, 3]), rng.choice([(4, 0.5, 2), (6, 0.7, 4), (8, 0.25, 2), (6, 1.0, 6)])
+    kinds = ("default", "default", "linear", "yarn", "llama3", "longrope") + (("dynamic",) if turned > 2 else ())
+    return dict(vocab_size=vocab, hidden_size=heads * d, intermediate_size=rng.randint(5, 40), num_hidden_layers=rng.randint(1, 4),
+                num_attention_heads=heads, max_position_embeddings=rng.choice([70, POSITIONS]), hidden_act=rng.choice(ACTIVATIONS),
+                layer_norm_eps=10 ** rng.uniform(-8, -3), pad_token_id=rng.choice([None, rng.randrange(vocab)]),
+                bos_token_id=rng.randrange(vocab), eos_token_id=rng.randrange(vocab), tie_word_embeddings=rng.random() < 0.5,
+                use_parallel_residual=rng.random() < 0.5, attention_bias=rng.random() < 0.5,
+                rope_parameters=rope(rng, turned, kinds) | {"partial_rotary_factor": part})
+
+
 def decoder_sizes(rng, kind, vocab):
-    """Returns sizes of Llama and its relatives."""
+    """Returns sizes of Llama and its relatives, and of GPT-NeoX."""
+    if kind == "gpt_neox":
+        return neox_sizes(rng, vocab)
     heads, shared = rng.choice([(1, 1), (2, 1), (4, 2), (3, 1), (6, 3), (3, 3)])
     d, layers = rng.choice([4, 6, 8]), rng.randint(1, 4)
     made = dict(vocab_size=vocab, hidden_size=heads * rng.randint(2, 5), intermediate_size=rng.randint(5, 40), num_hidden_layers=layers,
@@ -122,7 +137,7 @@ def decoder_sizes(rng, kind, vocab):
                      sliding_window=rng.randint(2, 9), layer_types=layer_kinds(rng, layers))
     else:
         made |= dict(hidden_act=rng.choice(ACTIVATIONS), tie_word_embeddings=rng.random() < 0.5)
-    if kind in ("llama", "mistral", "qwen3"):
+    if kind in ("llama", "mistral", "qwen3", "qwen3_moe"):
         made["head_dim"] = d
     if kind in ("smollm3", "qwen2", "phi3"):
         made["hidden_size"] = heads * d
@@ -130,6 +145,12 @@ def decoder_sizes(rng, kind, vocab):
         part, turned = rng.choice([(1.0, d), {4: (0.5, 2), 6: (0.7, 4), 8: (0.5, 4)}[d]])
         made |= dict(sliding_window=rng.choice([None, 3, 9]), original_max_position_embeddings=rng.choice([8, 16, 40]),
                      rope_parameters=rope(rng, turned, ("default", "longrope")) | {"partial_rotary_factor": part})
+    if kind == "qwen3_moe":
+        experts, windows = rng.randint(1, 6), rng.random() < 0.5
+        made |= dict(num_local_experts=experts, num_experts_per_tok=rng.randint(1, experts), moe_intermediate_size=rng.randint(2, 20),
+                     norm_topk_prob=rng.random() < 0.5, decoder_sparse_step=rng.choice([1, layers]),
+                     mlp_only_layers=[i for i in range(layers - 1) if rng.random() < 0.3], use_sliding_window=windows,
+                     sliding_window=rng.randint(2, 9) if windows else None)
     if kind == "mistral":
         made["sliding_window"] = rng.choice([None, 3, 9])
     if kind in ("smollm3", "qwen2", "qwen3"):
@@ -197,9 +218,11 @@ def in_old_form(rng, kind, config):
         if kind == "gemma3_text":
             config["rope_local_base_freq"] = ropes["sliding_attention"]["rope_theta"]
             ropes = ropes["full_attention"]
-        config["rope_theta"] = ropes.pop("rope_theta")
+        config["rope_theta" if kind != "gpt_neox" else "rotary_emb_base"] = ropes.pop("rope_theta")
+        if kind == "gpt_neox":
+            config["rotary_pct"] = ropes.pop("partial_rotary_factor")
         ropes[rng.choice(["type", "rope_type"])] = ropes.pop("rope_type")
-        if set(ropes.values()) != {"default"}:
+        if list(ropes.values()) != ["default"]:
             config["rope_scaling"] = ropes
 
 
@@ -254,7 +277,7 @@ def fill(model, adds_1):
     """Sets weights so large that every part of the model matters. Gemma's norms multiply by 1 + weight."""
     with torch.no_grad():
         for name, p in model.named_parameters():
-            embedding = "embeddings.weight" in name or name.endswith(("shared.weight", "wte.weight", "wpe.weight", "embed_tokens.weight"))
+            embedding = "embeddings.weight" in name or name.endswith(("shared.weight", "wte.weight", "wpe.weight", "embed_tokens.weight", "embed_in.weight"))
             inputs = p.shape[0 if ".c_" in name else -1]
             p.normal_(float(is_norm(name, p) and not adds_1), 1.0 if embedding else 0.2 if p.dim() == 1 else 1.2 * inputs ** -0.5)
 

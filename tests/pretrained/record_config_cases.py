@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes config_cases.tsv: every key of the config.json of a BERT, its relatives, a ModernBERT, a GPT-2, a T5, a Llama and
-its relatives, with a value other than its default, and what must happen.
+"""Writes config_cases.tsv: every key of the config.json of a BERT, its relatives, a ModernBERT, a GPT-2, a GPT-NeoX, a T5, a
+Llama and its relatives, with a value other than its default, and what must happen.
 
     record_config_cases.py write       writes the file
     record_config_cases.py check       fails if the file differs from what this version of transformers gives
@@ -24,9 +24,10 @@ from pathlib import Path
 import torch
 from transformers import (AlbertConfig, AlbertForMaskedLM, BertConfig, BertForPreTraining, DistilBertConfig,
                           DistilBertForMaskedLM, ElectraConfig, ElectraForMaskedLM, Gemma2Config, Gemma2ForCausalLM,
-                          Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
+                          Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM,
                           MistralConfig, MistralForCausalLM, ModernBertConfig, ModernBertForMaskedLM, MPNetConfig,
-                          MPNetForMaskedLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, RobertaConfig,
+                          MPNetForMaskedLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM,
+                          Qwen3MoeConfig, Qwen3MoeForCausalLM, RobertaConfig,
                           RobertaForMaskedLM, SmolLM3Config, SmolLM3ForCausalLM, T5Config, T5ForConditionalGeneration)
 from transformers.utils import logging
 
@@ -52,6 +53,8 @@ CLASSES = {
                         dtype="float32")),
     "gpt2": (GPT2Config, GPT2LMHeadModel,
              dict(vocab_size=20, n_positions=16, n_embd=12, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=2, dtype="float32")),
+    "gpt_neox": (GPTNeoXConfig, GPTNeoXForCausalLM,
+                 SIZES | dict(hidden_size=16, bos_token_id=1, eos_token_id=2)),
     "t5": (T5Config, T5ForConditionalGeneration,
            dict(vocab_size=20, d_model=12, d_kv=6, d_ff=10, num_layers=2, num_decoder_layers=2, num_heads=2,
                 relative_attention_num_buckets=8, relative_attention_max_distance=12, dtype="float32")),
@@ -63,12 +66,15 @@ CLASSES = {
              DECODER_SIZES | dict(rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.35})),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM, DECODER_SIZES | WINDOW),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM, DECODER_SIZES | WINDOW | dict(head_dim=6)),
+    "qwen3_moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM,
+                  DECODER_SIZES | dict(head_dim=6, use_sliding_window=True, sliding_window=3, moe_intermediate_size=4, num_experts=3,
+                                       num_experts_per_tok=2, num_hidden_layers=4, decoder_sparse_step=2)),
     "gemma2": (Gemma2Config, Gemma2ForCausalLM, GEMMA_SIZES),
     "gemma3_text": (Gemma3TextConfig, Gemma3ForCausalLM,
                     GEMMA_SIZES | dict(layer_types=["sliding_attention", "full_attention"])),
 }
-DECODERS = ("llama", "mistral", "smollm3", "phi3", "qwen2", "qwen3", "gemma2", "gemma3_text")
-NAMED = ("bert", "modernbert", "gpt2", "t5") + DECODERS  # modules have the names of files
+DECODERS = ("llama", "mistral", "smollm3", "phi3", "qwen2", "qwen3", "qwen3_moe", "gemma2", "gemma3_text")
+NAMED = ("bert", "modernbert", "gpt2", "gpt_neox", "t5") + DECODERS  # modules have the names of files
 NOT_RUN = {"return_dict"}  # some models of transformers need its default
 # The keys of every model type.
 COMMON = {
@@ -175,6 +181,21 @@ KEYS = {
     "qwen2": UNTIED | WINDOWS | {"architectures": (["Qwen2Model"], "class")},
     "qwen3": UNTIED | WINDOWS | {"architectures": (["Qwen3Model"], "class"), "attention_bias": (True, "changed"),
                                   "head_dim": (4, "changed")},
+    "qwen3_moe": UNTIED | {
+        "architectures": (["Qwen3MoeModel"], "class"),
+        "head_dim": (4, "changed"),
+        "attention_bias": (True, "changed"),
+        "use_sliding_window": (False, "changed"),
+        "sliding_window": (5, "changed"),
+        "decoder_sparse_step": (1, "changed"),
+        "mlp_only_layers": ([1], "changed"),
+        "moe_intermediate_size": (5, "changed"),
+        "num_local_experts": (4, "changed"),
+        "num_experts_per_tok": (1, "changed"),
+        "norm_topk_prob": (True, "changed"),
+        "output_router_logits": (True, "field"),
+        "router_aux_loss_coef": (0.3, "field"),
+    },
     "gemma2": GEMMA | {"architectures": (["Gemma2Model"], "class"), "attn_logit_softcapping": (0.5, "changed"),
                        "layer_types": (["full_attention", "sliding_attention"], "changed")},
     "gemma3_text": GEMMA | {"architectures": (["Gemma3TextModel"], "class"), "attn_logit_softcapping": (0.5, "same"),
@@ -295,6 +316,32 @@ KEYS = {
         "pad_token_id": (4, "same"),
         "add_cross_attention": (True, "refused"),
     },
+    "gpt_neox": {
+        "tie_word_embeddings": (True, "changed"),
+        "architectures": (["GPTNeoXModel"], "class"),
+        "is_encoder_decoder": (True, "refused"),
+        "is_decoder": (True, "same"),
+        "hidden_size": (18, "changed"),
+        "num_hidden_layers": (3, "changed"),
+        "num_attention_heads": (1, "changed"),
+        "intermediate_size": (14, "changed"),
+        "hidden_act": ("relu", "changed"),
+        "attention_dropout": (0.3, "field"),
+        "hidden_dropout": (0.3, "field"),
+        "classifier_dropout": (0.3, "same"),
+        "max_position_embeddings": (12, "same"),
+        "initializer_range": (0.5, "field"),
+        "layer_norm_eps": (0.1, "changed"),
+        "use_parallel_residual": (False, "changed"),
+        "attention_bias": (False, "changed"),
+        "rope_parameters": ({"rope_type": "linear", "rope_theta": 100.0, "factor": 3.0, "partial_rotary_factor": 0.75}, "changed"),
+        "rotary_pct": (0.7, "same"),  # rope_parameters is in the file
+        "rotary_emb_base": (100.0, "same"),
+        "rope_theta": (100.0, "same"),
+        "bos_token_id": (4, "same"),
+        "eos_token_id": (4, "same"),
+        "pad_token_id": (4, "same"),
+    },
     "t5": {
         "tie_word_embeddings": (False, "field"),  # the weights in the file decide
         "architectures": (["T5Model"], "class"),
@@ -332,13 +379,27 @@ def weight(name, p, is_named):
     p.copy_(torch.tensor(values, dtype=torch.float64).view_as(p))
 
 
+def fill(key, p, is_named):
+    """Sets a parameter. The experts of transformers are one parameter, but those of files have their own keys."""
+    base, _, last = key.rpartition(".experts.")
+    if not base:
+        return weight(key, p, is_named)
+    for i, expert in enumerate(p):
+        parts = expert.chunk(2) if last == "gate_up_proj" else [expert]
+        for part, part_name in zip(parts, ["gate_proj", "up_proj"] if last == "gate_up_proj" else [last]):
+            weight(f"{base}.experts.{i}.{part_name}.weight", part, is_named)
+
+
 def numbers(name, config_file):
     config_class, model_class, _ = CLASSES[name]
-    model = model_class(config_class.from_pretrained(config_file)).double().eval()
+    config = config_class.from_pretrained(config_file)
+    if name == "qwen3_moe":
+        config._experts_implementation = "eager"
+    model = model_class(config).double().eval()
     ids = torch.tensor([IDS])
     with torch.no_grad():
         for key, p in model.named_parameters():
-            weight(key, p, name in NAMED)
+            fill(key, p, name in NAMED)
         more = {"decoder_input_ids": ids.flip(1)} if name == "t5" else {}
         out = model(input_ids=ids, return_dict=True, **more)
         logits = (out.prediction_logits if name == "bert" else out.logits).flatten()
@@ -352,7 +413,7 @@ def refusal(name, key, value):
         return f"config.json: model_type is {json.dumps(value)}, must be llama, mistral, "
     if name == "modernbert" and key == "num_hidden_layers":
         return "config.json: layer_types has 3 elements, must have one for each of num_hidden_layers 2"
-    if key == "model_type" and name not in ("modernbert", "gpt2", "t5"):
+    if key == "model_type" and name not in ("modernbert", "gpt2", "gpt_neox", "t5"):
         return f"config.json: model_type is {json.dumps(value)}, must be bert, roberta, "
     if key == "num_hidden_layers":
         lists = "no_rope_layers" if name == "smollm3" else "layer_types"
@@ -372,7 +433,7 @@ def null_case(name, path, base, key, kind, plain):
     try:
         found = numbers(name, path.parent)
     except Exception:
-        is_read = key in ("feed_forward_proj", "classifier_pooling") or (key == "max_position_embeddings" and name in DECODERS)
+        is_read = key in ("feed_forward_proj", "classifier_pooling") or (key == "max_position_embeddings" and name in DECODERS + ("gpt_neox",))
         ignored = kind == "same" and not is_read
         return ("ignored", plain) if ignored else ("refused", f"{shown(name, key)} is null, must be ")
     return "same" if found == plain else "changed", found

@@ -247,7 +247,7 @@ static void check_value(const br_auto_config *config, const char *key, const jso
 Test(auto_config, defaults_are_those_of_transformers)
 {
     json_t *types = json_load_file(BRASA_TEST_DIR "/pretrained/auto_config_defaults.json", 0, NULL);
-    cr_assert_eq(json_object_size(types), 19);
+    cr_assert_eq(json_object_size(types), 21);
     const char *type, *key, *name;
     json_t *recorded, *want, *own;
     json_object_foreach(types, type, recorded)

@@ -1,5 +1,5 @@
-/* Every key of the config.json of a BERT, its relatives, a ModernBERT, a GPT-2, a T5, a Llama and
- * its relatives, with a value other than its default, and with null: config_cases.tsv has
+/* Every key of the config.json of a BERT, its relatives, a ModernBERT, a GPT-2, a T5, a GPT-NeoX, a
+ * Llama and its relatives, with a value other than its default, and with null: config_cases.tsv has
  * transformers' numbers.
  * record_config_cases.py wrote it and describes it. */
 #include "tests/io/files.h"
@@ -32,8 +32,8 @@ static const char *write_with(const config_case *c, json_t *value)
 
 static bool is_llama(const char *type)
 {
-    static const char *const types[] = { "llama", "mistral", "smollm3", "phi3",
-                                         "qwen2", "qwen3",   "gemma2",  "gemma3_text" };
+    static const char *const types[] = { "llama", "mistral", "smollm3",     "phi3",     "qwen2",
+                                         "qwen3", "gemma2",  "gemma3_text", "qwen3_moe" };
     size_t i = 0, n = sizeof types / sizeof *types;
     while (i < n && strcmp(types[i], type) != 0)
         i++;
@@ -50,6 +50,9 @@ static void *make(const char *type, const br_auto_config *config)
     } else if (strcmp(type, "t5") == 0) {
         br_t5_config c = br_t5_config_from(config);
         model = br_failed() ? NULL : br_t5_for_conditional_generation_new(&c);
+    } else if (strcmp(type, "gpt_neox") == 0) {
+        br_gpt_neox_config c = br_gpt_neox_config_from(config);
+        model = br_failed() ? NULL : br_gpt_neox_lm_new(&c);
     } else if (is_llama(type)) {
         br_llama_config c = br_llama_config_from(config);
         model = br_failed() ? NULL : br_llama_lm_new(&c);
@@ -74,7 +77,7 @@ static int64_t fill(const char *type, void *model)
 {
     bool is_named = is_llama(type) || strcmp(type, "bert") == 0 ||
                     strcmp(type, "modernbert") == 0 || strcmp(type, "gpt2") == 0 ||
-                    strcmp(type, "t5") == 0;
+                    strcmp(type, "gpt_neox") == 0 || strcmp(type, "t5") == 0;
     int64_t n = 0;
     br_named_list *parameters = br_parameters(model);
     for (const br_named_tensor *p = NULL; (p = br_named_list_next(parameters, p));) {
@@ -98,6 +101,8 @@ static br_tensor *logits_of(const char *type, void *model)
     br_tensor *logits = NULL;
     if (strcmp(type, "gpt2") == 0)
         logits = br_gpt2_lm_forward(model, ids, NULL);
+    else if (strcmp(type, "gpt_neox") == 0)
+        logits = br_gpt_neox_lm_forward(model, ids, NULL);
     else if (is_llama(type))
         logits = br_llama_lm_forward(model, ids, NULL);
     else if (strcmp(type, "modernbert") == 0)
@@ -139,12 +144,15 @@ static double field_of(const config_case *c, const br_auto_config *config)
     br_gpt2_config gpt2 = { 0 };
     br_t5_config t5 = { 0 };
     br_llama_config llama = { 0 };
+    br_gpt_neox_config neox = { 0 };
     br_modernbert_config modern = { 0 };
     const char *type = c->type;
     if (strcmp(type, "gpt2") == 0) {
         gpt2 = br_gpt2_config_from(config);
     } else if (strcmp(type, "t5") == 0) {
         t5 = br_t5_config_from(config);
+    } else if (strcmp(type, "gpt_neox") == 0) {
+        neox = br_gpt_neox_config_from(config);
     } else if (is_llama(type)) {
         llama = br_llama_config_from(config);
         type = "llama";
@@ -179,8 +187,13 @@ static double field_of(const config_case *c, const br_auto_config *config)
         { "gpt2", "attn_pdrop", gpt2.attn_pdrop },
         { "gpt2", "resid_pdrop", gpt2.resid_pdrop },
         { "gpt2", "initializer_range", gpt2.initializer_range },
+        { "gpt_neox", "attention_dropout", neox.attention_dropout },
+        { "gpt_neox", "hidden_dropout", neox.hidden_dropout },
+        { "gpt_neox", "initializer_range", neox.initializer_range },
         { "llama", "attention_dropout", llama.attention_dropout },
         { "llama", "resid_pdrop", llama.resid_pdrop },
+        { "llama", "output_router_logits", llama.output_router_logits },
+        { "llama", "router_aux_loss_coef", llama.router_aux_loss_coef },
         { "llama", "initializer_range", llama.initializer_range },
         { "llama", "pad_token_id", (double)llama.pad_token_id },
         { "t5", "dropout_rate", t5.dropout_rate },
@@ -225,8 +238,10 @@ static void check_class(const config_case *c, json_t *value)
         { "phi3", "decoders/phi30" },
         { "qwen2", "decoders/qwen20" },
         { "qwen3", "decoders/qwen30" },
+        { "qwen3_moe", "decoders/qwen3_moe0" },
         { "gemma2", "decoders/gemma20" },
         { "gemma3_text", "decoders/gemma3_text0" },
+        { "gpt_neox", "decoders/gpt_neox0" },
         { "roberta", "encoders/roberta0" },
         { "distilbert", "encoders/distilbert0" },
         { "electra", "encoders/electra0" },
@@ -261,7 +276,7 @@ static void check_other_type(const config_case *c)
     if (strcmp(c->key, "layer_types") == 0)
         return;
     char message[200];
-    if (strcmp(c->key, "layer_types") == 0 || strcmp(c->key, "no_rope_layers") == 0)
+    if (strcmp(c->key, "no_rope_layers") == 0 || strcmp(c->key, "mlp_only_layers") == 0)
         return;
     json_t *list = json_pack("[i]", 5);
     br_auto_config *config = br_auto_config_load(write_with(c, list));

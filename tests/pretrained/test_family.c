@@ -238,9 +238,10 @@ Test(family, configuration_has_the_familys_defaults)
 /* The model types of the zoo. */
 #define TYPES                                                                              \
     "\"bert\", \"roberta\", \"xlm-roberta\", \"camembert\", \"distilbert\", \"electra\", " \
-    "\"albert\", \"mpnet\", \"modernbert\", \"gpt2\", \"t5\", \"llama\", \"mistral\", "    \
+    "\"albert\", \"mpnet\", \"modernbert\", \"gpt2\", \"gpt_neox\", \"t5\", \"llama\", "   \
+    "\"mistral\", "                                                                        \
     "\"smollm3\", "                                                                        \
-    "\"phi3\", \"qwen2\", \"qwen3\", \"gemma2\", \"gemma3_text\""
+    "\"phi3\", \"qwen2\", \"qwen3\", \"qwen3_moe\", \"gemma2\", \"gemma3_text\""
 
 /* Before it is registered, a family is unknown. */
 Test(family, unknown_types_are_refused_with_the_known_ones)
@@ -288,7 +289,7 @@ Test(family, tokenizer_of_the_familys_class)
 
 /* ---- Registering ----------------------------------------------------------------------------- */
 
-enum { N_FAMILIES = 19 }; /* of the zoo */
+enum { N_FAMILIES = 21 }; /* of the zoo */
 
 Test(family, list_of_families)
 {

@@ -5,142 +5,9 @@
 
 #include <brasa/brasa.h>
 
+#include "tests/pretrained/gguf_models.h" /* after the writer, whose arguments have names of its types */
+
 TestSuite(gguf_model, .init = files_begin, .fini = files_end);
-
-/* ---- Cases ----------------------------------------------------------------------------------- */
-
-typedef struct key {
-    const char *name;
-    char type; /* u: uint32, f: float32, b: bool, s: string in `text` */
-    double value;
-    const char *text;
-} key;
-
-/* What distinguishes a model. All have the sizes of `sizes`. */
-typedef struct model {
-    const char *architecture, *class;
-    const char *config; /* keys of config.json, beside those of `sizes` */
-    key keys[10];       /* the same as metadata; the last has no name */
-    bool is_llama;      /* queries and keys are interleaved */
-    bool is_gemma;      /* norms have weight + 1, and there are four */
-    bool rope_freqs;    /* has Llama 3.1's positions */
-} model;
-
-static const char sizes[] =
-    "\"vocab_size\": 19, \"hidden_size\": 16, \"intermediate_size\": 24, \"num_hidden_layers\": 7, "
-    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"max_position_embeddings\": 64, "
-    "\"rms_norm_eps\": 0.0009765625, \"pad_token_id\": null, \"bos_token_id\": 1, "
-    "\"eos_token_id\": 2";
-
-static const key size_keys[] = {
-    { "context_length", 'u', 64, NULL },
-    { "embedding_length", 'u', 16, NULL },
-    { "block_count", 'u', 7, NULL },
-    { "feed_forward_length", 'u', 24, NULL },
-    { "attention.head_count", 'u', 4, NULL },
-    { "attention.head_count_kv", 'u', 2, NULL },
-    { "attention.layer_norm_rms_epsilon", 'f', 0.0009765625, NULL },
-    { NULL, 0, 0, NULL },
-};
-
-static const model models[] = {
-    {
-        .architecture = "llama",
-        .class = "LlamaForCausalLM",
-        .config = "\"model_type\": \"llama\", \"rope_theta\": 500.0, \"head_dim\": 8, "
-                  "\"attention_bias\": true, \"mlp_bias\": true, \"rope_scaling\": {\"type\": "
-                  "\"yarn\", \"factor\": 3.0, \"original_max_position_embeddings\": 20, "
-                  "\"beta_fast\": 3.0, \"beta_slow\": 0.25}",
-        .keys = { { "rope.freq_base", 'f', 500, NULL },
-                  { "rope.scaling.type", 's', 0, "yarn" },
-                  { "rope.scaling.factor", 'f', 3, NULL },
-                  { "rope.scaling.original_context_length", 'u', 20, NULL },
-                  { "rope.scaling.yarn_beta_fast", 'f', 3, NULL },
-                  { "rope.scaling.yarn_beta_slow", 'f', 0.25, NULL },
-                  { "rope.dimension_count", 'u', 8, NULL },
-                  { "attention.key_length", 'u', 8, NULL },
-                  { "attention.value_length", 'u', 8, NULL } },
-        .is_llama = true,
-    },
-    {
-        .architecture = "llama",
-        .class = "LlamaForCausalLM",
-        .config = "\"model_type\": \"llama\", \"rope_theta\": 500000.0, \"head_dim\": 64, "
-                  "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0, "
-                  "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
-                  "\"original_max_position_embeddings\": 8192}, \"tie_word_embeddings\": true",
-        .keys = { { "rope.freq_base", 'f', 500000, NULL },
-                  { "rope.scaling.type", 's', 0, "none" },
-                  { "attention.key_length", 'u', 64, NULL } },
-        .is_llama = true,
-        .rope_freqs = true,
-    },
-    {
-        .architecture = "smollm3",
-        .class = "SmolLM3ForCausalLM",
-        .config = "\"model_type\": \"smollm3\", \"rope_theta\": 5000.0, "
-                  "\"tie_word_embeddings\": true",
-        .keys = { { "rope.freq_base", 'f', 5000, NULL } },
-        .is_llama = true,
-    },
-    {
-        .architecture = "qwen2",
-        .class = "Qwen2ForCausalLM",
-        .config = "\"model_type\": \"qwen2\", \"rope_theta\": 50.0, \"rope_scaling\": {\"type\": "
-                  "\"linear\", \"factor\": 2.5}",
-        .keys = { { "rope.freq_base", 'f', 50, NULL },
-                  { "rope.scaling.type", 's', 0, "linear" },
-                  { "rope.scaling.factor", 'f', 2.5, NULL } },
-    },
-    {
-        .architecture = "qwen3",
-        .class = "Qwen3ForCausalLM",
-        .config = "\"model_type\": \"qwen3\", \"rope_theta\": 1000000.0, \"head_dim\": 6, "
-                  "\"tie_word_embeddings\": true",
-        .keys = { { "rope.freq_base", 'f', 1000000, NULL },
-                  { "attention.key_length", 'u', 6, NULL },
-                  { "attention.value_length", 'u', 6, NULL } },
-    },
-    {
-        .architecture = "gemma2",
-        .class = "Gemma2ForCausalLM",
-        .config = "\"model_type\": \"gemma2\", \"head_dim\": 6, \"query_pre_attn_scalar\": 6, "
-                  "\"sliding_window\": 3, \"attn_logit_softcapping\": 1.5, "
-                  "\"final_logit_softcapping\": 2.0, \"tie_word_embeddings\": true",
-        .keys = { { "attention.key_length", 'u', 6, NULL },
-                  { "attention.sliding_window", 'u', 3, NULL },
-                  { "attn_logit_softcapping", 'f', 1.5, NULL },
-                  { "final_logit_softcapping", 'f', 2, NULL } },
-        .is_gemma = true,
-    },
-    {
-        .architecture = "gemma3",
-        .class = "Gemma3ForCausalLM",
-        .config = "\"model_type\": \"gemma3_text\", \"head_dim\": 6, \"query_pre_attn_scalar\": 6, "
-                  "\"sliding_window\": 3, \"rope_theta\": 500000.0, \"rope_scaling\": "
-                  "{\"rope_type\": \"linear\", \"factor\": 8.0}, \"tie_word_embeddings\": true",
-        .keys = { { "attention.key_length", 'u', 6, NULL },
-                  { "attention.sliding_window", 'u', 3, NULL },
-                  { "rope.freq_base", 'f', 500000, NULL },
-                  { "rope.scaling.type", 's', 0, "linear" },
-                  { "rope.scaling.factor", 'f', 8, NULL } },
-        .is_gemma = true,
-    },
-    {
-        .architecture = "gemma3",
-        .class = "Gemma3ForCausalLM",
-        .config = "\"model_type\": \"gemma3_text\", \"head_dim\": 6, \"query_pre_attn_scalar\": 6, "
-                  "\"sliding_window\": 3, \"rope_theta\": 50.0, \"rope_local_base_freq\": 20.0, "
-                  "\"sliding_window_pattern\": 3, \"tie_word_embeddings\": false",
-        .keys = { { "attention.key_length", 'u', 6, NULL },
-                  { "attention.sliding_window", 'u', 3, NULL },
-                  { "attention.sliding_window_pattern", 'u', 3, NULL },
-                  { "rope.freq_base", 'f', 50, NULL },
-                  { "rope.freq_base_swa", 'f', 20, NULL } },
-        .is_gemma = true,
-    },
-};
-enum { N_MODELS = sizeof models / sizeof *models };
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
@@ -182,7 +49,9 @@ static const char *part_of(const model *m, const char *name)
                   { "pre_feedforward_layernorm", "ffn_norm" },
                   { "post_feedforward_layernorm", "post_ffw_norm" },
                   { NULL, NULL } },
-      both[] = { { "q_proj", "attn_q" },
+      both[] = { { "gate_up_proj", "ffn_up" },
+                 { "qkv_proj", "attn_qkv" },
+                 { "q_proj", "attn_q" },
                  { "k_proj", "attn_k" },
                  { "v_proj", "attn_v" },
                  { "o_proj", "attn_output" },
@@ -260,6 +129,10 @@ static void write_gguf(const model *m, gguf_writer *w, const br_named_list *weig
     }
     if (m->rope_freqs)
         write_divisors(w);
+    if (m->factors) {
+        w_tensor(w, "rope_factors_short.weight", br_from_f32(BR_SHAPE(2), (float[]){ 1, 1.5F }));
+        w_tensor(w, "rope_factors_long.weight", br_from_f32(BR_SHAPE(2), (float[]){ 2, 2.5F }));
+    }
     w_end(w, files_path("model.gguf"));
 }
 
@@ -461,9 +334,10 @@ Test(gguf_model, refuses_architectures)
 {
     model m = models[0];
     m.architecture = "falcon";
-    check_metadata((gguf_writer){ 0 }, &m,
-                   "general.architecture is \"falcon\", must be one of \"llama\", \"smollm3\", "
-                   "\"qwen2\", \"qwen3\", \"gemma2\", \"gemma3\"");
+    check_metadata(
+        (gguf_writer){ 0 }, &m,
+        "general.architecture is \"falcon\", must be one of \"llama\", \"smollm3\", \"phi3\", "
+        "\"qwen2\", \"qwen3\", \"gemma2\", \"gemma3\"");
     check_metadata((gguf_writer){ .without = "general.architecture" }, &models[0],
                    "has no metadata \"general.architecture\"");
 }
@@ -550,5 +424,27 @@ Test(gguf_model, refuses_other_positions)
     w_tensor(&w, "rope_freqs.weight", br_ones(BR_SHAPE(5), BR_F32));
     w.without = "rope_freqs.weight";
     check_model(w, &models[1], "rope_freqs.weight has 5 elements, must have 32");
+    br_scope_end(scope);
+}
+
+/* The factors of a Phi-3 must fit the part of a head that is turned. */
+Test(gguf_model, refuses_other_factors)
+{
+    const model *m = &models[N_MODELS - 1];
+    gguf_writer w = { 0 };
+    br_scope *scope = br_scope_begin();
+    cr_assert(m->factors);
+    w_tensor(&w, "rope_factors_long.weight", br_ones(BR_SHAPE(5), BR_F32));
+    w.without = "rope_factors_long.weight";
+    check_model(w, m, "rope_factors_long.weight has 5 elements, must have 2, one for each pair");
+    check_model((gguf_writer){ .without = "rope_factors_short.weight" }, m,
+                "rope_factors_short.weight");
+    model other = *m;
+    other.keys[1].value = 6;
+    check_model((gguf_writer){ 0 }, &other,
+                "rope.dimension_count is 6 and attention.value_length 4: the first must be 2 .. 4");
+    other.keys[1].value = 3;
+    check_model((gguf_writer){ 0 }, &other,
+                "rope_factors_short.weight has 2 elements, must have 1");
     br_scope_end(scope);
 }

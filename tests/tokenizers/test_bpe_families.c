@@ -89,22 +89,25 @@ static void write_text(const char *name, const char *text)
     files_write(files_path(name), text, strlen(text));
 }
 
-/* Qwen2Tokenizer of transformers replaces the parts of the file, so others are refused. */
-Test(bpe_families, class_of_qwen)
+/* Loads the tokenizers of all families as a class, which only one family may have. */
+static void check_class(const char *class, const char *family)
 {
     json_t *cases =
         json_load_file(BRASA_TEST_DIR "/tokenizers/bpe_family_cases.json", JSON_ALLOW_NUL, NULL);
+    char text[100], message[100];
+    snprintf(text, sizeof text, "{\"tokenizer_class\": \"%s\"}", class);
+    snprintf(message, sizeof message, "must be those of %s", class);
     write_text("config.json", "{}");
-    write_text("tokenizer_config.json", "{\"tokenizer_class\": \"Qwen2Tokenizer\"}");
+    write_text("tokenizer_config.json", text);
     int loaded = 0, refused = 0;
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *c = json_array_get(cases, i);
-        bool is_qwen = strcmp(json_string_value(json_object_get(c, "family")), "Qwen") == 0;
+        bool is_it = strcmp(json_string_value(json_object_get(c, "family")), family) == 0;
         br_tokenizer_free(with_parts(c));
         br_tokenizer *t = br_auto_tokenizer_load(files_path("."), NULL);
-        cr_assert_eq(t != NULL, is_qwen, "%s", br_error_message());
+        cr_assert_eq(t != NULL, is_it, "%s", br_error_message());
         if (!t)
-            check_fails(!br_failed(), "must be those of Qwen2Tokenizer");
+            check_fails(!br_failed(), message);
         loaded += t != NULL;
         refused += !t;
         br_tokenizer_free(t);
@@ -112,4 +115,34 @@ Test(bpe_families, class_of_qwen)
     }
     cr_assert(loaded > 10 && refused > 30);
     json_decref(cases);
+}
+
+/* Qwen2Tokenizer and GPTNeoXTokenizer of transformers replace the parts of the file, so others are
+ * refused. */
+Test(bpe_families, classes_with_parts_of_their_own)
+{
+    check_class("Qwen2Tokenizer", "Qwen");
+    check_class("GPTNeoXTokenizer", "GPT-NeoX");
+}
+
+/* GPTNeoXTokenizer puts no tokens around a text, whatever the file says. */
+Test(bpe_families, ends_of_gpt_neox)
+{
+    json_t *root = json_load_file(BRASA_TEST_DIR "/tokenizers/bpe/tokenizer.json", 0, NULL);
+    json_object_set_new(root, "normalizer", json_pack("{s:s}", "type", "NFC"));
+    json_object_set_new(
+        root, "post_processor",
+        json_loads("{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": "
+                   "\"<|endoftext|>\", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\", "
+                   "\"type_id\": 0}}], "
+                   "\"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, {\"Sequence\": "
+                   "{\"id\": \"B\", "
+                   "\"type_id\": 1}}], \"special_tokens\": {\"<|endoftext|>\": {\"id\": "
+                   "\"<|endoftext|>\", "
+                   "\"ids\": [0], \"tokens\": [\"<|endoftext|>\"]}}}",
+                   0, NULL));
+    cr_assert_eq(json_dump_file(root, files_path("tokenizer.json"), 0), 0);
+    json_decref(root);
+    write_text("config.json", "{\"model_type\": \"gpt_neox\"}");
+    check_fails(br_auto_tokenizer_load(files_path("."), NULL), "post_processor must add no tokens");
 }

@@ -1,6 +1,6 @@
 /* brasa/models/llama.h - Hugging Face's Llama and the decoders that are built like it: Mistral,
- * SmolLM3, Phi-3, Qwen2, Qwen3, Gemma 2 and Gemma 3. Touvron et al., 2023; docs/zoo.md lists what
- * each adds.
+ * SmolLM3, Phi-3, Qwen2, Qwen3, Qwen3-MoE, Gemma 2 and Gemma 3. Touvron et al., 2023; docs/zoo.md
+ * lists what each adds.
  *
  *     br_llama_lm *model = br_auto_model_load("SmolLM2-135M", NULL, NULL);
  *     br_tensor *logits = br_llama_lm_forward(model, input_ids, NULL);
@@ -24,13 +24,14 @@ extern "C" {
 
 /* ---- Configuration --------------------------------------------------------------------------- */
 
-enum { BR_LLAMA_MAX_LAYERS = 256 };
+enum { BR_LLAMA_MAX_LAYERS = 256, BR_LLAMA_MAX_EXPERTS = 4096 };
 
 /* What distinguishes a layer from others. */
 typedef enum br_llama_layer_flags {
     BR_LLAMA_WINDOW = 1,  /* a token attends only to the last sliding_window tokens, itself
                              included; the layer's positions are those of local_rope */
     BR_LLAMA_NO_ROPE = 2, /* no positions */
+    BR_LLAMA_SPARSE = 4,  /* experts instead of an MLP */
 } br_llama_layer_flags;
 
 typedef struct br_llama_config {
@@ -52,8 +53,14 @@ typedef struct br_llama_config {
     double attn_logit_softcapping;       /* c: scores s become c tanh(s / c); 0: none */
     double final_logit_softcapping;      /* the same for logits */
     double embedding_scale;              /* factor of the embeddings of tokens */
-    bool attention_bias;                 /* of the projections to queries, keys and values */
-    bool output_bias;                    /* of the projection after attention */
+    /* Of layers with BR_LLAMA_SPARSE: the number of experts, how many of them a token goes through,
+     * and the size of an expert. */
+    int64_t num_experts, num_experts_per_tok, moe_intermediate_size;
+    bool norm_topk_prob;       /* the weights of a token's experts sum to 1 */
+    bool output_router_logits; /* br_llama_lm_loss() adds router_aux_loss_coef times aux_loss */
+    double router_aux_loss_coef;
+    bool attention_bias; /* of the projections to queries, keys and values */
+    bool output_bias;    /* of the projection after attention */
     bool mlp_bias;
     bool qk_norm;     /* RMSNorm of each head's queries and keys, before positions */
     bool norm_adds_1; /* RMSNorm multiplies by 1 + weight */
@@ -78,6 +85,11 @@ typedef struct br_llama_options {
     br_cache *cache;           /* earlier tokens; the ids are appended */
     br_tensor **hidden_states; /* layers + 1: the embeddings, then each layer; norm on the last */
     br_tensor **attentions;    /* a tensor of shape [B, heads, S, K] for each layer */
+    /* A number of at least f32, which is 1 times num_experts_per_tok if the tokens use all experts
+     * equally, and more if not: the sum over experts of their part of the tokens, times the mean of
+     * their probabilities, times num_experts. Padding does not count. With it, layers do not use
+     * activation checkpoints. Fedus et al., 2021 */
+    br_tensor **aux_loss;
 } br_llama_options;
 #define br_llama_default_fields .struct_size = sizeof(br_llama_options)
 BR_API br_llama_options br_llama_defaults(void);
@@ -102,10 +114,22 @@ typedef struct br_llama_mlp {
     br_tensor *(*act)(br_tensor *x);
 } br_llama_mlp;
 
+/* Experts. Each token goes through those whose probabilities are the largest, and the sum of their
+ * results, times the probabilities, is the token's result. The work depends on the number of tokens
+ * and on num_experts_per_tok, not on the number of experts. */
+typedef struct br_llama_moe {
+    br_module base;
+    br_linear *gate;         /* the router, whose softmax gives the probabilities */
+    br_module_list *experts; /* br_llama_mlp */
+    int64_t num_experts_per_tok;
+    bool norm_topk_prob;
+} br_llama_moe;
+
 typedef struct br_llama_layer {
     br_module base;
     br_llama_attention *self_attn;
     br_llama_mlp *mlp;
+    br_llama_moe *moe; /* with BR_LLAMA_SPARSE, instead of mlp; its name is "mlp", too */
     br_rms_norm *input_layernorm, *post_attention_layernorm;
     br_rms_norm *pre_feedforward_layernorm, *post_feedforward_layernorm; /* with norms_after */
     bool norm_adds_1;
