@@ -125,6 +125,12 @@ static br_tensor *run_lm(br_module *model, const br_model_input *input)
     return br_gpt_neox_lm_forward((br_gpt_neox_lm *)model, input->batch.ids, &o);
 }
 
+static br_tensor *loss(br_module *model, const br_model_input *input, br_tensor *labels)
+{
+    br_gpt_neox_options o = options_of(input);
+    return br_gpt_neox_lm_loss((br_gpt_neox_lm *)model, input->batch.ids, labels, &o);
+}
+
 static br_language_model language_model(br_model_source *source)
 {
     return br_gpt_neox_language_model((br_gpt_neox_lm *)source->model);
@@ -145,6 +151,7 @@ static const br_model_class classes[] = {
         .task = BR_TASK_CAUSAL_LM,
         .make = make_lm,
         .forward = run_lm,
+        .loss = loss,
         .language_model = language_model,
     },
     { .name = NULL },
