@@ -183,6 +183,32 @@ static br_tensor *gpt2_loss(br_module *module, br_tensor *const *batch)
     return br_causal_lm_loss(logits, batch[0]);
 }
 
+/* A Llama of SmolLM2-135M's sizes. */
+static br_module *make_smollm(void)
+{
+    br_llama_config config = br_llama_config_default();
+    return br_base(br_llama_lm_new(&config));
+}
+
+static br_module *make_smollm_lora(void)
+{
+    static const char *const layers[] = { "all-linear" };
+    br_module *model = make_smollm();
+    br_lora_add(model, BR_OPTIONS(br_lora, .r = 8, .lora_alpha = 16, .n_target_modules = 1,
+                                  .target_modules = layers));
+    return model;
+}
+
+static void make_text_of_512(br_tensor **batch)
+{
+    batch[0] = make_ids(1, 512, 7919, 104729, 0, 49152);
+}
+
+static br_tensor *smollm_loss(br_module *module, br_tensor *const *batch)
+{
+    return br_llama_lm_loss((br_llama_lm *)(void *)module, batch[0], batch[0], NULL);
+}
+
 /* Attention alone, with 12 heads of size 64. */
 typedef struct attention_inputs {
     br_module base;
@@ -247,6 +273,8 @@ static const bench_model models[] = {
     { "classifier-128", make_classifier, make_texts_of_128, classifier_loss, true, adam },
     { "transformer", make_transformer, make_translations, transformer_loss, false, adam },
     { "gpt2", make_gpt2, make_gpt2_batch, gpt2_loss, false, adamw },
+    { "smollm", make_smollm, make_text_of_512, smollm_loss, false, adamw },
+    { "smollm-lora", make_smollm_lora, make_text_of_512, smollm_loss, false, adamw },
     { "attention-2048", make_attention_2048, make_no_batch, attention_loss, false, NULL },
     { "attention-2048-causal", make_attention_2048_causal, make_no_batch, attention_loss, false,
       NULL },

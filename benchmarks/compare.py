@@ -8,7 +8,7 @@ peak memory; for Brasa also the minimum memory that a step must hold: parameters
 what backward needs.
 
 Rivals:
-  torch      PyTorch as installed, eager, with the default Adam, or AdamW for gpt2
+  torch      PyTorch as installed, eager, with the default Adam, or AdamW for gpt2 and smollm
   tuned      PyTorch with expert settings: glibc keeps freed memory and uses huge pages, Adam is fused,
              and on AMD processors MKL is made to use its AVX-512 kernels
   compiled   tuned, under torch.compile
@@ -32,7 +32,7 @@ import tempfile
 from turns import Side, read_arguments
 
 MODELS = ["bert-scratch", "encoder-decoder", "classifier-5", "classifier-128", "transformer",
-          "gpt2", "attention-2048", "attention-2048-causal", "attention-8192"]
+          "gpt2", "smollm", "smollm-lora", "attention-2048", "attention-2048-causal", "attention-8192"]
 DROPOUT = ["encoder-decoder", "classifier-5", "classifier-128"]
 PHASES = ["train", "train-dropout", "forward"]
 RIVALS = ["torch", "tuned", "compiled", "torch-amp", "torch-amp-compile", "jax", "jax-tuned"]
@@ -73,8 +73,8 @@ def serve_torch(name, phase, rival, threads):
     model.train(phase == "train-dropout")
     optimizer = None
     if phase != "forward" and not name.startswith("attention"):
-        kind = torch.optim.AdamW if name == "gpt2" else torch.optim.Adam
-        optimizer = kind(model.parameters(), fused=True if rival != "torch" else None)
+        kind = torch.optim.AdamW if name in ("gpt2", "smollm", "smollm-lora") else torch.optim.Adam
+        optimizer = kind([p for p in model.parameters() if p.requires_grad], fused=True if rival != "torch" else None)
     if rival.startswith("torch-amp"):
         loss_of = under_autocast(loss_of)
     if rival in ("compiled", "torch-amp-compile"):

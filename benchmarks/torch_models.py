@@ -110,6 +110,33 @@ def gpt2():
     return build, lambda model: model(ids, labels=ids, use_cache=False).loss
 
 
+def smollm(lora):
+    """Llama from transformers with the sizes of SmolLM2-135M, initialized in the order of its parameters, or with an
+    adapter of peft in all layers."""
+    from transformers import LlamaConfig, LlamaForCausalLM  # only this model needs it
+
+    ids = torch.tensor([[s * 104729 % 49152 for s in range(512)]])
+
+    def build():
+        model = LlamaForCausalLM(LlamaConfig(
+            vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
+            num_key_value_heads=3, max_position_embeddings=8192, rms_norm_eps=1e-5, tie_word_embeddings=True,
+            rope_parameters={"rope_type": "default", "rope_theta": 100000.0}, attn_implementation="sdpa"))
+        torch.manual_seed(0)
+        with torch.no_grad():
+            for p in model.parameters():
+                if p.dim() == 1:
+                    p.fill_(1.0)
+                else:
+                    p.normal_(0.0, 1 / 24)
+        if lora:
+            from peft import LoraConfig, get_peft_model
+            model = get_peft_model(model, LoraConfig(r=8, lora_alpha=16, target_modules="all-linear"))
+        return model
+
+    return build, lambda model: model(input_ids=ids, labels=ids, use_cache=False).loss
+
+
 def attention(length, causal):
     """Attention alone, whose three inputs are the parameters."""
     class Attention(nn.Module):
@@ -132,6 +159,8 @@ MODELS = {
     "classifier-128": lambda: classifier(8, 128),
     "transformer": transformer,
     "gpt2": gpt2,
+    "smollm": lambda: smollm(False),
+    "smollm-lora": lambda: smollm(True),
     "attention-2048": lambda: attention(2048, False),
     "attention-2048-causal": lambda: attention(2048, True),
     "attention-8192": lambda: attention(8192, False),
