@@ -96,6 +96,8 @@ Test(lora_folder, logits_equal_pefts)
         br_auto_model_report_clear(&report);
         check_logits(c, model, 2e-5);
         cr_assert_eq(br_count_parameters(model, true), 0);
+        cr_assert(br_lora_set_adapter(model, "default"));
+        cr_assert(br_count_parameters(model, true) > 0); /* as after peft's set_adapter() */
         br_module_free(model);
         br_scope_end(scope);
     }
