@@ -462,6 +462,16 @@ random_gguf() {
     }
 }
 
+# random_adapters SEED: compares random adapters with peft.
+random_adapters() {
+    built gcc
+    with_packages .venv-peft --no-deps accelerate psutil peft
+    PYTHONPATH=$(echo .venv-peft/lib/*/site-packages) with_torch tests/pretrained/compare_lora.py build/libbrasa.so 120 "$1" || {
+        echo "To repeat this: BRASA_SEED=$1 .ci/full --only '*random*'"
+        return 1
+    }
+}
+
 # samples SEED: checks the samples of PyTorch's own tests. Those of seed 0 must match docs/op_coverage.md.
 samples() {
     built gcc
@@ -653,6 +663,7 @@ full_checks() {
     check "70 folders of decoders" with_build gcc with_torch tests/pretrained/compare_folders.py --kinds decoders \
         build/brasa build/libbrasa.so 70 3
     check "GGUF files of random models" random_gguf "$seed"
+    check "adapters with random settings" random_adapters "$seed"
     check "GGUF file of a real model" real_gguf "$seed"
     check "safetensors of the Python package" cross_check
     check "pretrained" pretrained

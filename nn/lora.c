@@ -108,17 +108,15 @@ static void train_saved(const br_lora_adapter *adapter, bool on)
             br_set_requires_grad(adapter->saved[i].own, on);
 }
 
-/* Makes `next` the active adapter; NULL: none. Cannot fail. */
+/* Makes `next` the active adapter, whose parameters then require grad; NULL: none. Cannot fail. */
 static void activate(br_module_state *root, br_lora_set *set, br_lora_adapter *next)
 {
-    if (set->active) {
-        br__lora_saved_swap(set->active);
-        train_saved(set->active, false);
-    }
-    if (next) {
-        br__lora_saved_swap(next);
-        train_saved(next, true);
-    }
+    br_lora_adapter *const both[] = { set->active, next };
+    for (int i = 0; i < 2 && set->active != next; i++)
+        if (both[i])
+            br__lora_saved_swap(both[i]);
+    train_saved(set->active, false);
+    train_saved(next, true);
     set->active = next;
     br__lora_each_layer(root, activate_parts, next ? (char *)next->options.adapter_name : NULL);
 }
@@ -305,8 +303,7 @@ static bool set_adapter(br_module *model, br_lora_set *set, br_lora_adapter *nex
         (set->active && !br__lora_saved_prepare(set->active)) ||
         (next && !br__lora_saved_prepare(next)))
         return false;
-    if (next != set->active)
-        activate(model->state, set, next);
+    activate(model->state, set, next);
     return true;
 }
 

@@ -1,4 +1,5 @@
 /* tests/nn/test_lora_errors.c - what br_lora_add() refuses, without a change of the model. */
+#include "tests/allocations.h"
 #include "tests/nn/lora_net.h"
 
 TestSuite(lora_errors, .init = check_begin, .fini = check_end);
@@ -98,4 +99,37 @@ Test(lora_errors, layers_that_cannot_have_an_adapter)
     check_fails(br_lora_adapter_at(br_base(model), 0), "index 0 is out of range");
     br_module_free(model);
     br_scope_end(scope);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* Makes a model, adds an adapter, merges, switches and runs it. A failure leaves no adapter or a
+ * whole one. */
+static bool use_adapter(uint64_t *digest)
+{
+    static const char *const layers[] = { "q_proj", "embed" }, *const head[] = { "classifier" };
+    br_scope *scope = br_scope_begin();
+    net *model = net_new();
+    br_module *m = br_base(model);
+    bool added =
+        br_lora_add(m, BR_OPTIONS(br_lora, .r = 2, .n_target_modules = 2, .target_modules = layers,
+                                  .use_dora = true, .lora_dropout = 0.1, .n_modules_to_save = 1,
+                                  .modules_to_save = head));
+    cr_assert_eq(br_lora_num_adapters(m), added);
+    if (added && br_lora_merge(m) && br_lora_set_adapter(m, NULL))
+        br_lora_set_adapter(m, "default");
+    br_tensor *y = br_forward(model, ids());
+    *digest = y ? (uint64_t)br_numel(y) : 0;
+    if (y && !br_lora_merge_and_unload(m))
+        cr_assert_eq(br_lora_num_adapters(m), 1);
+    bool ok = y && !br_failed();
+    br_module_free(model);
+    br_scope_end(scope);
+    return ok;
+}
+
+Test(lora_errors, every_allocation_may_fail)
+{
+    if (allocations_can_fail())
+        allocations_fail_in_turn(use_adapter, "adapter");
 }

@@ -1,5 +1,6 @@
 /* tests/pretrained/test_lora_folder.c - peft's folders: logits, training, saving and errors,
  * compared with peft's (record_lora.py). */
+#include "tests/allocations.h"
 #include "tests/io/files.h"
 
 #include <brasa/brasa.h>
@@ -95,6 +96,8 @@ Test(lora_folder, logits_equal_pefts)
         br_auto_model_report_clear(&report);
         check_logits(c, model, 2e-5);
         cr_assert_eq(br_count_parameters(model, true), 0);
+        cr_assert(br_lora_set_adapter(model, "default"));
+        cr_assert(br_count_parameters(model, true) > 0); /* as after peft's set_adapter() */
         br_module_free(model);
         br_scope_end(scope);
     }
@@ -447,4 +450,28 @@ Test(lora_folder, adapters_that_cannot_be_saved)
     check_fails(br_lora_save(folder(), model, NULL), "no adapter is active");
     br_module_free(model);
     br_scope_end(scope);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* Loads an adapter and saves it again. A failure leaves no adapter. */
+static bool load_and_save(uint64_t *digest)
+{
+    br_scope *scope = br_scope_begin();
+    br_module *model = br_auto_model_load(
+        cases[4].base, BR_OPTIONS(br_auto_model, .class_name = cases[4].class_name), NULL);
+    bool loaded = model && br_lora_load(folder_of("distilbert"), model, NULL);
+    if (model)
+        cr_assert_eq(br_lora_num_adapters(model), loaded);
+    bool ok = loaded && br_lora_save(folder(), model, NULL);
+    *digest = ok;
+    br_module_free(model);
+    br_scope_end(scope);
+    return ok;
+}
+
+Test(lora_folder, every_allocation_may_fail)
+{
+    if (allocations_can_fail())
+        allocations_fail_in_turn(load_and_save, "adapter's folder");
 }
