@@ -1,6 +1,9 @@
 /* models/gpt_neox_family.c - the family of GPT-NeoX and Pythia: its classes, the keys of
  * config.json, and the names of its weights. */
 #include "models/gpt_neox_internal.h"
+#include "models/llama_gguf.h"
+
+#include <inttypes.h>
 
 /* ---- config.json ----------------------------------------------------------------------------- */
 
@@ -136,6 +139,89 @@ static br_language_model language_model(br_model_source *source)
     return br_gpt_neox_language_model((br_gpt_neox_lm *)source->model);
 }
 
+/* ---- GGUF files ------------------------------------------------------------------------------ */
+
+static const br_gguf_key gguf_keys[] = {
+    ZOO_GGUF_REQUIRED("context_length", "max_position_embeddings"),
+    ZOO_GGUF_REQUIRED("embedding_length", "hidden_size"),
+    ZOO_GGUF_REQUIRED("block_count", "num_hidden_layers"),
+    ZOO_GGUF_REQUIRED("feed_forward_length", "intermediate_size"),
+    ZOO_GGUF_REQUIRED("attention.head_count", "num_attention_heads"),
+    { .name = "attention.layer_norm_epsilon",
+      .config = "layer_norm_eps",
+      .type = BR_GGUF_NEEDS_NUMBER,
+      .required = true },
+    { .name = "use_parallel_residual",
+      .config = "use_parallel_residual",
+      .type = BR_GGUF_NEEDS_BOOL },
+    ZOO_GGUF_NUMBER("rope.freq_base", "rotary_emb_base"),
+    ZOO_GGUF_POSITIONS,
+    ZOO_GGUF_ONLY("rope.scaling.attn_factor", "1"),
+    { .name = NULL },
+};
+
+static const br_gguf_flag gguf_flags[] = {
+    { "blk.0.attn_qkv.bias", "attention_bias" },
+    { NULL, NULL },
+};
+
+static const br_key_rename gguf_renames[] = {
+    { "token_embd", "embed_in", false },
+    { "output_norm", "final_layer_norm", false },
+    { "output", "lm_head", false },
+    { "blk", "layers", false },
+    { "attn_norm", "input_layernorm", false },
+    { "attn_qkv", "attention.query_key_value", false },
+    { "attn_output", "attention.dense", false },
+    { "ffn_norm", "post_attention_layernorm", false },
+    { "ffn_up", "mlp.dense_h_to_4h", false },
+    { "ffn_down", "mlp.dense_4h_to_h", false },
+    { NULL, NULL, false },
+};
+
+/* Orders the rows by head: first its query, then its key and its value. In the file all queries
+ * precede all keys. */
+static br_tensor *by_head(const br_auto_config *config, br_tensor *x)
+{
+    int64_t heads = br_auto_config_size(config, "num_attention_heads");
+    if (br_error_pending())
+        return NULL;
+    return br_flatten(br_transpose(br_unflatten(x, 0, BR_SHAPE(3, heads, -1)), 0, 1), 0, 2);
+}
+
+static const br_gguf_change gguf_changes[] = {
+    { "attn_qkv.weight", by_head },
+    { "attn_qkv.bias", by_head },
+    { NULL, NULL },
+};
+
+static char *gguf_more(br_gguf *file)
+{
+    int64_t heads = zoo_gguf_integer(file, "attention.head_count", 0);
+    int64_t head = heads > 0 ? zoo_gguf_integer(file, "embedding_length", 0) / heads : 0;
+    int64_t dim = zoo_gguf_integer(file, "rope.dimension_count", head);
+    int64_t value = zoo_gguf_integer(file, "attention.value_length", head);
+    if (br_error_pending())
+        return NULL;
+    if (head >= 2 && dim >= 2 && dim <= head && value == head)
+        return br_format("{\"rotary_pct\": %.17g}", zoo_gguf_part(head, dim));
+    br_raise(BR_ERROR_FORMAT,
+             "gpt_neox: rope.dimension_count is %" PRId64 " and attention.value_length %" PRId64
+             ": the first must be 2 .. the size of a head, embedding_length / attention.head_count "
+             "= %" PRId64 ", and the second that size",
+             dim, value, head);
+    return NULL;
+}
+
+static const br_gguf_format gguf = {
+    .architecture = "gptneox",
+    .keys = gguf_keys,
+    .flags = gguf_flags,
+    .names = { .prefix = "gpt_neox.", .renames = gguf_renames },
+    .changes = gguf_changes,
+    .more = gguf_more,
+};
+
 /* ---- The family ------------------------------------------------------------------------------ */
 
 static const br_model_class classes[] = {
@@ -179,4 +265,5 @@ const br_model_family zoo_gpt_neox_family = {
     .layers = layers,
     .rows = rows,
     .differing_key = differing_key,
+    .gguf = &gguf,
 };

@@ -101,6 +101,12 @@ int64_t zoo_gguf_integer(const br_gguf *file, const char *name, int64_t otherwis
     return br_gguf_metadata_type(file, key) ? br_gguf_integer(file, key) : otherwise;
 }
 
+double zoo_gguf_part(int64_t head, int64_t dim)
+{
+    double part = (double)dim / (double)head;
+    return (int64_t)((double)head * part) < dim ? nextafter(part, 1) : part;
+}
+
 int64_t zoo_gguf_head_size(const br_gguf *file)
 {
     int64_t heads = zoo_gguf_integer(file, "attention.head_count", 0);

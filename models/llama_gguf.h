@@ -25,24 +25,12 @@
         .name = key, .type = BR_GGUF_NEEDS_NUMBER, .only = value \
     }
 
-/* The keys that all architectures have. zoo_gguf_more() checks the last two of ZOO_GGUF_ALL_KEYS.
- */
-#define ZOO_GGUF_KEYS ZOO_GGUF_ALL_KEYS, ZOO_GGUF_ONLY("rope.scaling.attn_factor", "1")
-#define ZOO_GGUF_ALL_KEYS                                                            \
-    ZOO_GGUF_REQUIRED("context_length", "max_position_embeddings"),                  \
-        ZOO_GGUF_REQUIRED("embedding_length", "hidden_size"),                        \
-        ZOO_GGUF_REQUIRED("block_count", "num_hidden_layers"),                       \
-        ZOO_GGUF_REQUIRED("feed_forward_length", "intermediate_size"),               \
-        ZOO_GGUF_REQUIRED("attention.head_count", "num_attention_heads"),            \
-        { .name = "attention.layer_norm_rms_epsilon",                                \
-          .config = "rms_norm_eps",                                                  \
-          .type = BR_GGUF_NEEDS_NUMBER,                                              \
-          .required = true },                                                        \
-        ZOO_GGUF_NUMBER("rope.freq_base", "rope_theta"),                             \
-        { .name = "rope.scaling.type",                                               \
-          .config = "rope_scaling.rope_type",                                        \
-          .type = BR_GGUF_NEEDS_STRING,                                              \
-          .nothing = "none" },                                                       \
+/* The keys that all architectures have, beside sizes. */
+#define ZOO_GGUF_POSITIONS                                                           \
+    { .name = "rope.scaling.type",                                                   \
+      .config = "rope_scaling.rope_type",                                            \
+      .type = BR_GGUF_NEEDS_STRING,                                                  \
+      .nothing = "none" },                                                           \
         ZOO_GGUF_NUMBER("rope.scaling.factor", "rope_scaling.factor"),               \
         ZOO_GGUF_INTEGER("rope.scaling.original_context_length",                     \
                          "rope_scaling.original_max_position_embeddings"),           \
@@ -59,6 +47,21 @@
         ZOO_GGUF_INTEGER("rope.dimension_count", NULL),                              \
         ZOO_GGUF_INTEGER("attention.value_length", NULL)
 
+/* The keys that all architectures have. zoo_gguf_more() checks the last two of ZOO_GGUF_ALL_KEYS.
+ */
+#define ZOO_GGUF_KEYS ZOO_GGUF_ALL_KEYS, ZOO_GGUF_ONLY("rope.scaling.attn_factor", "1")
+#define ZOO_GGUF_ALL_KEYS                                                 \
+    ZOO_GGUF_REQUIRED("context_length", "max_position_embeddings"),       \
+        ZOO_GGUF_REQUIRED("embedding_length", "hidden_size"),             \
+        ZOO_GGUF_REQUIRED("block_count", "num_hidden_layers"),            \
+        ZOO_GGUF_REQUIRED("feed_forward_length", "intermediate_size"),    \
+        ZOO_GGUF_REQUIRED("attention.head_count", "num_attention_heads"), \
+        { .name = "attention.layer_norm_rms_epsilon",                     \
+          .config = "rms_norm_eps",                                       \
+          .type = BR_GGUF_NEEDS_NUMBER,                                   \
+          .required = true },                                             \
+        ZOO_GGUF_NUMBER("rope.freq_base", "rope_theta"), ZOO_GGUF_POSITIONS
+
 /* ---- The formats ----------------------------------------------------------------------------- */
 
 /* Names of tensors: of Llama, which has two norms in a layer, and of Gemma, which has four. Biases
@@ -74,6 +77,8 @@ extern const br_gguf_flag zoo_llama_flags[], zoo_qwen3_flags[];
 
 /* Returns an integer of the architecture; `otherwise` if the file does not have the key. */
 int64_t zoo_gguf_integer(const br_gguf *file, const char *name, int64_t otherwise);
+/* Returns the part of a head of `head` numbers, 0 .. 1, that gives `dim` numbers. */
+double zoo_gguf_part(int64_t head, int64_t dim);
 /* Returns the size of a head, 0 with an error if it is invalid. */
 int64_t zoo_gguf_head_size(const br_gguf *file);
 /* Checks the sizes of heads. Returns the positions of Llama 3.1, which are a tensor in the file, or

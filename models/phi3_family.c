@@ -4,7 +4,6 @@
 #include "models/llama_internal.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 static const br_config_default defaults[] = {
     { "rms_norm_eps", "1e-5" }, /* precedes that of other families */
@@ -93,13 +92,6 @@ static char *longrope_of(br_gguf *file, int64_t dim)
                      shorts, longs, factor);
 }
 
-/* Returns the part of a head that gives `dim` numbers. */
-static double part_of(int64_t head, int64_t dim)
-{
-    double part = (double)dim / (double)head;
-    return (int64_t)((double)head * part) < dim ? nextafter(part, 1) : part;
-}
-
 static char *gguf_more(br_gguf *file)
 {
     int64_t head = zoo_gguf_head_size(file),
@@ -120,7 +112,7 @@ static char *gguf_more(br_gguf *file)
     if (rope && !br_error_pending())
         json = br_format("{\"partial_rotary_factor\": %.17g, \"sliding_window\": %s, "
                          "\"original_max_position_embeddings\": %" PRId64 "%s}",
-                         part_of(head, dim), size, trained, rope);
+                         zoo_gguf_part(head, dim), size, trained, rope);
     br_free(rope);
     return json;
 }

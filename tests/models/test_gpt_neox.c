@@ -3,6 +3,7 @@
 #include "tests/io/files.h"
 #include "tests/models/gradients.h"
 #include "tests/models/recorded.h"
+#include "tests/pretrained/gguf_writer.h"
 
 TestSuite(gpt_neox, .init = files_begin, .fini = files_end);
 
@@ -217,4 +218,98 @@ Test(gpt_neox, keys_that_differ)
         br_module_free(other);
     }
     br_module_free(first);
+}
+
+/* ---- GGUF files ------------------------------------------------------------------------------ */
+
+/* Writes a model as the converter of llama.cpp does: all queries, all keys, all values. */
+static void write_gguf(gguf_writer *w, const br_gpt_neox_config *c, br_module *model)
+{
+    static const char *const names[][2] = {
+        { "query_key_value", "attn_qkv" },
+        { "attention.dense", "attn_output" },
+        { "dense_h_to_4h", "ffn_up" },
+        { "dense_4h_to_h", "ffn_down" },
+        { "input_layernorm", "attn_norm" },
+        { "post_attention_layernorm", "ffn_norm" },
+        { "embed_in", "token_embd" },
+        { "final_layer_norm", "output_norm" },
+        { "lm_head", "output" },
+    };
+    w_string(w, "general.architecture", "gptneox");
+    w_u32(w, "gptneox.context_length", (uint32_t)c->max_position_embeddings);
+    w_u32(w, "gptneox.embedding_length", (uint32_t)c->hidden_size);
+    w_u32(w, "gptneox.block_count", (uint32_t)c->num_hidden_layers);
+    w_u32(w, "gptneox.feed_forward_length", (uint32_t)c->intermediate_size);
+    w_u32(w, "gptneox.attention.head_count", (uint32_t)c->num_attention_heads);
+    w_f32(w, "gptneox.attention.layer_norm_epsilon", (float)c->layer_norm_eps);
+    w_u32(w, "gptneox.rope.dimension_count", (uint32_t)c->rotary_dim);
+    w_f32(w, "gptneox.rope.freq_base", (float)c->rope.theta);
+    w_bool(w, "gptneox.use_parallel_residual", c->use_parallel_residual);
+    br_named_list *list = br_state_dict(model);
+    for (int64_t i = 0; i < list->count; i++) {
+        const char *own = list->items[i].name;
+        char name[100];
+        int layer, k = 0;
+        while (!strstr(own, names[k][0]))
+            k++;
+        if (sscanf(own, "gpt_neox.layers.%d.", &layer) == 1)
+            snprintf(name, sizeof name, "blk.%d.%s%s", layer, names[k][1], strrchr(own, '.'));
+        else
+            snprintf(name, sizeof name, "%s%s", names[k][1], strrchr(own, '.'));
+        br_tensor *t = list->items[i].tensor;
+        if (k == 0)
+            t = br_flatten(
+                br_transpose(br_unflatten(t, 0, BR_SHAPE(c->num_attention_heads, 3, -1)), 0, 1), 0,
+                2);
+        w_tensor(w, name, br_contiguous(t));
+    }
+    br_named_list_free(list);
+    w_end(w, files_path("model.gguf"));
+}
+
+Test(gpt_neox, gguf_files)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_gpt_neox_config c = small();
+    c.layer_norm_eps = 0.0009765625, c.rope.theta = 500;
+    for (int i = 0; i < 3; i++) {
+        c.use_parallel_residual = i != 1;
+        c.attention_bias = i != 2;
+        c.rotary_dim = 2 * i + 2;
+        br_manual_seed(1);
+        br_gpt_neox_lm *model = br_gpt_neox_lm_new(&c);
+        br_named_list *list = br_parameters(br_base(model));
+        for (int64_t k = 0; k < list->count; k++)
+            br_init_normal_(list->items[k].tensor, 0, 0.5);
+        br_named_list_free(list);
+        gguf_writer w = { 0 };
+        write_gguf(&w, &c, br_base(model));
+        br_gpt_neox_lm *loaded = br_auto_model_load(files_path("model.gguf"), NULL, NULL);
+        cr_assert(loaded, "%s", br_error_message());
+        br_eval(br_base(model));
+        br_eval(br_base(loaded));
+        cr_assert(br_equal(br_gpt_neox_lm_forward(model, some_ids(), NULL),
+                           br_gpt_neox_lm_forward(loaded, some_ids(), NULL)));
+        br_module_free(br_base(loaded));
+        br_module_free(br_base(model));
+    }
+    br_scope_end(scope);
+}
+
+Test(gpt_neox, bad_gguf_files)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_gpt_neox_config c = small();
+    br_gpt_neox_lm *model = br_gpt_neox_lm_new(&c);
+    gguf_writer w = { .without = "gptneox.attention.layer_norm_epsilon" };
+    write_gguf(&w, &c, br_base(model));
+    check_fails(br_auto_model_load(files_path("model.gguf"), NULL, NULL), "layer_norm_epsilon");
+    c.rotary_dim = 10;
+    w = (gguf_writer){ 0 };
+    write_gguf(&w, &c, br_base(model));
+    check_fails(br_auto_model_load(files_path("model.gguf"), NULL, NULL),
+                "rope.dimension_count is 10 and attention.value_length 8: the first must be 2 ..");
+    br_module_free(br_base(model));
+    br_scope_end(scope);
 }

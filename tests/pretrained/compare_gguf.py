@@ -40,7 +40,7 @@ class Brasa:
 
     def __init__(self, library):
         self.br = ctypes.CDLL(library)
-        for name in ("br_auto_model_load", "br_from_i64", "br_llama_lm_forward", "br_contiguous", "br_data_f32", "br_no_grad_begin"):
+        for name in ("br_auto_model_load", "br_from_i64", "br_llama_lm_forward", "br_gpt_neox_lm_forward", "br_contiguous", "br_data_f32", "br_no_grad_begin"):
             getattr(self.br, name).restype = ctypes.c_void_p
         self.br.br_error_message.restype = ctypes.c_char_p
 
@@ -55,11 +55,12 @@ class Brasa:
     def free(self, model):
         self.br.br_module_free(model)
 
-    def logits(self, model, ids, vocabulary):
+    def logits(self, model, ids, vocabulary, name="llama"):
         """Returns the logits of a text, [tokens, vocabulary]."""
+        forward = getattr(self.br, f"br_{name}_lm_forward")
         scope = self.check(self.br.br_no_grad_begin())
         sizes, values = (ctypes.c_int64 * 2)(1, len(ids)), (ctypes.c_int64 * len(ids))(*ids)
-        y = self.check(self.br.br_llama_lm_forward(model, self.check(self.br.br_from_i64(2, sizes, values)), None))
+        y = self.check(forward(model, self.check(self.br.br_from_i64(2, sizes, values)), None))
         data = self.check(self.br.br_data_f32(self.check(self.br.br_contiguous(y))))
         array = np.ctypeslib.as_array(ctypes.cast(data, ctypes.POINTER(ctypes.c_float)), (len(ids), vocabulary)).copy()
         self.br.br_scope_end(scope)
@@ -132,7 +133,19 @@ def compare_real(program, library, path, seed):
 
 # ---- Random models --------------------------------------------------------------------------------------------------------
 
-TYPES = {"llama": "llama", "smollm3": "smollm3", "phi3": "phi3", "qwen2": "qwen2", "qwen3": "qwen3", "gemma2": "gemma2", "gemma3": "gemma3_text"}
+TYPES = {"llama": "llama", "smollm3": "smollm3", "phi3": "phi3", "qwen2": "qwen2", "qwen3": "qwen3", "gemma2": "gemma2", "gemma3": "gemma3_text",
+         "gptneox": "gpt_neox"}
+
+
+def neox_config(rng):
+    heads, head = rng.choice([1, 2, 3]), rng.choice([8, 32])
+    rope = {"rope_type": "default", "rope_theta": rng.choice([100.0, 10000.0]), "partial_rotary_factor": rng.choice([0.25, 1.0])}
+    if rng.random() < 0.3:
+        rope |= {"rope_type": "linear", "factor": 2.5}
+    return {"vocab_size": rng.randrange(20, 60), "hidden_size": heads * head, "intermediate_size": 32 * rng.randrange(1, 4),
+            "num_hidden_layers": rng.randrange(1, 6), "num_attention_heads": heads, "max_position_embeddings": 128,
+            "layer_norm_eps": float(np.float32(10 ** rng.uniform(-6, -3))), "rope_parameters": rope, "tie_word_embeddings": rng.random() < 0.5,
+            "use_parallel_residual": rng.random() < 0.5, "attention_bias": rng.random() < 0.7, "bos_token_id": 1, "eos_token_id": 2}
 
 
 def phi_positions(theta, head, rng):
@@ -146,6 +159,8 @@ def phi_positions(theta, head, rng):
 
 
 def random_config(architecture, rng):
+    if architecture == "gptneox":
+        return neox_config(rng)
     kv, group = rng.choice([1, 2, 3]), rng.choice([1, 2])
     heads, head = kv * group, rng.choice([4, 8, 32])
     own_head = architecture in ("llama", "qwen3", "gemma2", "gemma3")
@@ -192,8 +207,13 @@ def write(path, architecture, config, state, rng):
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(config["num_attention_heads"])
-    writer.add_head_count_kv(config["num_key_value_heads"])
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    if architecture == "gptneox":
+        writer.add_layer_norm_eps(config["layer_norm_eps"])
+        writer.add_parallel_residual(config["use_parallel_residual"])
+        writer.add_rope_dimension_count(int(config["hidden_size"] // config["num_attention_heads"] * rope["partial_rotary_factor"]))
+    else:
+        writer.add_head_count_kv(config["num_key_value_heads"])
+        writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_rope_freq_base(rope["rope_theta"])
     if "head_dim" in config:
         writer.add_key_length(config["head_dim"])
@@ -231,6 +251,8 @@ def write(path, architecture, config, state, rng):
             x = permuted(x, config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"])
         if architecture.startswith("gemma") and name.endswith("norm.weight"):
             x = x + 1
+        if ".query_key_value." in name:
+            x = x.reshape(config["num_attention_heads"], 3, -1, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
         kind = rng.choice(quantized) if x.ndim == 2 and x.shape[1] % 32 == 0 else gguf.GGMLQuantizationType.F32
         base, end = name.rsplit(".", 1)
         writer.add_tensor(f"{names.get_name(base)}.{end}", gguf.quants.quantize(np.ascontiguousarray(x), kind), raw_dtype=kind)
@@ -257,15 +279,17 @@ def dequantized(path, architecture, config, model):
             x = x.reshape(heads, -1, 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
         if architecture.startswith("gemma") and name.endswith("norm.weight"):
             x = x - 1
+        if ".query_key_value." in name:
+            x = x.reshape(3, config["num_attention_heads"], -1, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
         state[name] = torch.from_numpy(np.array(x, dtype=np.float32))
     model.load_state_dict(state, strict=False)
 
 
 def from_transformers(path, architecture, config):
     """Returns what transformers reads from the file. It ignores the scaling of positions, biases and some sizes, so it gets the
-    configuration. It does not know smollm3."""
+    configuration. It does not know smollm3 and gptneox."""
     made = transformers.AutoConfig.for_model(TYPES[architecture], **config)
-    if architecture == "smollm3":
+    if architecture in ("smollm3", "gptneox"):
         model = AutoModelForCausalLM.from_config(made)
         dequantized(path, architecture, config, model)
         return model.eval()
@@ -286,9 +310,9 @@ def compare_random(library, files, seed):
             write(path, architecture, config, made.state_dict(), rng)
             reference = from_transformers(path, architecture, config)
             ids = [rng.randrange(config["vocab_size"]) for _ in range(rng.randrange(1, 40))]
-            model = brasa.load(path)
+            model, name = brasa.load(path), "gpt_neox" if architecture == "gptneox" else "llama"
             with torch.no_grad():
-                d = difference(brasa.logits(model, ids, config["vocab_size"]), reference(torch.tensor([ids])).logits[0])
+                d = difference(brasa.logits(model, ids, config["vocab_size"], name), reference(torch.tensor([ids])).logits[0])
             brasa.free(model)
             worst = max(worst, d)
             if not d <= TOLERANCE:
