@@ -350,8 +350,6 @@ static zoo_outputs outputs_of(const br_llama *self, const br_llama_options *o)
 static void return_outputs(const br_llama *self, const br_llama_options *o)
 {
     zoo_return_outputs(outputs_of(self, o));
-    if (o->aux_loss && br_error_pending())
-        *o->aux_loss = NULL;
     if (o->aux_loss && *o->aux_loss)
         br_scope_return(NULL, *o->aux_loss);
 }

@@ -91,11 +91,13 @@ Test(gpt_neox, dropout)
         c.hidden_dropout = i == 0 ? 1 : 0;
         c.attention_dropout = i == 1 ? 0.5 : 0;
         br_gpt_neox *model = br_gpt_neox_new(&c);
-        br_tensor *hidden[3], *other[3];
+        br_tensor *hidden[3], *other[3], *again[3];
         br_gpt_neox_forward(model, some_ids(), BR_OPTIONS(br_gpt_neox, .hidden_states = hidden));
         br_eval(br_base(model));
         br_gpt_neox_forward(model, some_ids(), BR_OPTIONS(br_gpt_neox, .hidden_states = other));
+        br_gpt_neox_forward(model, some_ids(), BR_OPTIONS(br_gpt_neox, .hidden_states = again));
         check_ok();
+        cr_assert(br_equal(other[1], again[1]));
         cr_assert(!br_equal(hidden[1], other[1]));
         cr_assert_eq(br_equal(hidden[0], other[0]), i == 1);
         if (i == 0)
