@@ -128,7 +128,10 @@ static br_tensor *run_experts(br_llama_moe *self, br_tensor *x, const routes *r)
         y = run_each(self, br_index_select(x, 0, tokens), counts);
     br_free(counts);
     y = br_mul(y, br_unsqueeze(weights, -1));
-    return br_error_pending() ? NULL : br_index_add(br_zeros_like(x), 0, tokens, y, 1);
+    if (br_error_pending())
+        return NULL;
+    y = br_to(y, br_dtype_of(x)); /* under autocast it is bf16, and the sum is that of x */
+    return br_index_add(br_zeros_like(x), 0, tokens, y, 1);
 }
 
 br_tensor *zoo_llama_run_moe(br_llama_moe *self, br_tensor *x, br_tensor **logits)

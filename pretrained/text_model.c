@@ -26,18 +26,10 @@ const br_model_class *br__class_that_fits(const char *op, const br_auto_config *
     return class;
 }
 
-static int64_t max_tokens(const br_auto_config *config)
-{
-    if (config->family->max_tokens)
-        return config->family->max_tokens(config);
-    bool limited = br_auto_config_has(config, "max_position_embeddings");
-    return limited ? br_auto_config_size(config, "max_position_embeddings") : INT32_MAX;
-}
-
 bool br__read_limits(br_text_limits *limits)
 {
     limits->vocab_size = br_auto_config_size(limits->config, "vocab_size");
-    limits->max_tokens = max_tokens(limits->config);
+    limits->max_tokens = br_auto_config_max_tokens(limits->config);
     return !br_failed();
 }
 

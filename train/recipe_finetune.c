@@ -26,6 +26,7 @@ typedef struct finetune_task {
     examples examples;
     br_tokenizer *tokenizer;
     const br_model_class *class;
+    int64_t limit;              /* length, or what the model takes if that is less */
     int64_t held_out, *numbers; /* indices of all examples, the held-out ones first */
     br_dataset *all, *train_set, *held_out_set;
     batches batches, held_out_batches;
@@ -172,14 +173,14 @@ static bool read_examples(finetune_task *self, const char *text, size_t length)
     const examples_source source = { .format = (examples_format)self->format.index,
                                      .tokenizer = self->tokenizer,
                                      .folder = self->model_dir.text,
-                                     .length = self->length,
+                                     .length = self->limit,
                                      .all_tokens = self->loss_on.index == ON_ALL };
     return examples_read(&self->examples, &source, text, length) && hold_out(self);
 }
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-/* Sets the class of language models of the model's family. */
+/* Sets the class of language models of the model's family, and the largest length. */
 static bool find_class(finetune_task *self)
 {
     br_auto_config *config = br_auto_config_load(self->model_dir.text);
@@ -190,8 +191,10 @@ static bool find_class(finetune_task *self)
         br_raise(BR_ERROR_ARGUMENT,
                  "%s: model_type \"%s\" has no language model that predicts the next token",
                  self->model_dir.text, br_printable(type));
+    int64_t most = self->class ? br_auto_config_max_tokens(config) : 0;
+    self->limit = self->length < most ? self->length : most;
     br_auto_config_free(config);
-    return self->class != NULL;
+    return self->class && !br_failed();
 }
 
 /* Adds the adapter to the layers of target_modules. */
@@ -351,7 +354,7 @@ static void show(void *context, FILE *out)
     fprintf(out, "%" PRId64 " examples, %" PRId64 " of them held out, %" PRId64 " tokens", e->count,
             self->held_out, e->n_ids);
     if (e->cut > 0)
-        fprintf(out, "; %" PRId64 " longer than length=%" PRId64 " were cut", e->cut, self->length);
+        fprintf(out, "; %" PRId64 " longer than %" PRId64 " tokens were cut", e->cut, self->limit);
     if (e->dropped > 0)
         fprintf(out, "; %" PRId64 " without a token to predict were left out", e->dropped);
     fprintf(out, "\n");

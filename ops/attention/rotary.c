@@ -46,8 +46,22 @@ static bool check(const br_tensor *x, const br_tensor *cos, const br_tensor *sin
     return br__broadcasts_to(op, "cos", cos, &pairs) && br__broadcasts_to(op, "sin", sin, &pairs);
 }
 
+/* Converts the operands to one dtype. Under autocast, x may be bf16 and the angles f32. */
+static void promote(br_tensor **x, br_tensor **cos, br_tensor **sin)
+{
+    const char *op = rotary_op.name;
+    if (br_failed() || !br__required(op, "x", *x) || !br__required(op, "cos", *cos) ||
+        !br__required(op, "sin", *sin) || !br_is_floating(*cos) || !br_is_floating(*sin))
+        return;
+    br_dtype dtype = br_promote_types((*x)->dtype, br_promote_types((*cos)->dtype, (*sin)->dtype));
+    *x = br_to(*x, dtype);
+    *cos = br_to(*cos, dtype);
+    *sin = br_to(*sin, dtype);
+}
+
 br_tensor *br_f_rotary_embedding(br_tensor *x, br_tensor *cos, br_tensor *sin, bool interleaved)
 {
+    promote(&x, &cos, &sin);
     BR_OP(rotary_op.name);
     if (!check(x, cos, sin))
         return NULL;

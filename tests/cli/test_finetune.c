@@ -58,7 +58,7 @@ Test(cli_finetune, has_the_losses_of_transformers)
                                      2.35296702, 2.14820695, 2.00352168 };
     write_data(pairs);
     program_check(RUN "--set length=9 --lr 0.01 --steps 6 --set held_out=0", 0,
-                  "5 examples, 0 of them held out, 33 tokens; 1 longer than length=9 were cut");
+                  "5 examples, 0 of them held out, 33 tokens; 1 longer than 9 tokens were cut");
     check_losses(6, losses);
     program_check("generate -m $OUT/run/model -n 3 x", 0, "xy");
     program_check(RUN "--set length=9 --lr 0.01 --steps 6 --set held_out=0 --overwrite "
@@ -101,6 +101,14 @@ Test(cli_finetune, passes_over_the_data)
                   "10 examples, 2 of them held out, 40 tokens\n");
     program_shell("wc -l <$OUT/run/log.jsonl | grep -qx 5");
     program_shell("grep -c eval_loss $OUT/run/log.jsonl | grep -qx 2");
+}
+
+/* The model takes 24 tokens. */
+Test(cli_finetune, cuts_what_the_model_cannot_take)
+{
+    write_data("{\"text\": \"abcdefghijabcdefghijabcdefghij\"}\n");
+    program_check(RUN "--steps 1 --set held_out=0", 0,
+                  "24 tokens; 1 longer than 24 tokens were cut");
 }
 
 Test(cli_finetune, divides_a_text)

@@ -59,6 +59,21 @@ Test(positions, rotations)
     br_scope_end(scope);
 }
 
+/* Operands of different dtypes are promoted, as by the products and sums of the formula. */
+Test(positions, promotes_dtypes)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(br_to(values(BR_SHAPE(2, 3, 4), 1, BR_F32), BR_BF16));
+    br_tensor *cos = values(BR_SHAPE(3, 2), 2, BR_F32), *sin = values(BR_SHAPE(3, 2), 3, BR_F64);
+    br_tensor *y = br_f_rotary_embedding(x, cos, sin, false);
+    cr_assert(br_dtype_of(y) == BR_F64);
+    cr_assert(br_equal(y, br_f_rotary_embedding(br_to(x, BR_F64), br_to(cos, BR_F64), sin, false)));
+    cr_assert(br_backward(br_sum(y)));
+    cr_assert(br_dtype_of(br_grad_of(x)) == BR_BF16);
+    check_fails(br_f_rotary_embedding(x, br_zeros(BR_SHAPE(3, 2), BR_I64), sin, false), "cos");
+    br_scope_end(scope);
+}
+
 static br_tensor *rotary(br_tensor *const *in, int n, void *context)
 {
     (void)n;

@@ -75,6 +75,9 @@ BR_API bool br_auto_config_multiple(const br_auto_config *config, const char *ke
  * Negative ids count from the end, as in nn.Embedding. An id that is not in the vocabulary is an
  * error. */
 BR_API int64_t br_auto_config_padding(const br_auto_config *config);
+/* Returns the greatest number of tokens of a text that the model takes: max_position_embeddings, or
+ * what the family says. INT32_MAX if there is no limit. */
+BR_API int64_t br_auto_config_max_tokens(const br_auto_config *config);
 /* Returns the name of an activation function that br_find_activation() knows, which is never freed,
  * or NULL and an error. If `gated` is not NULL, "gated-" may precede the name, and
  * *gated is set to whether it does. */

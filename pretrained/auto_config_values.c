@@ -1,4 +1,5 @@
-/* pretrained/auto_config_activation.c - reads the name of an activation function. */
+/* pretrained/auto_config_values.c - values that follow from several keys or from the family: the
+ * activation function, the number of tokens. */
 #include "nn/nn_internal.h"
 #include "pretrained/auto_config_internal.h"
 
@@ -20,4 +21,14 @@ const char *br_auto_config_activation(const br_auto_config *config, const char *
     if (gated)
         *gated = has_prefix;
     return found;
+}
+
+int64_t br_auto_config_max_tokens(const br_auto_config *config)
+{
+    if (!BR_LIVE("auto_config_max_tokens", config) || !config->family)
+        return INT32_MAX;
+    if (config->family->max_tokens)
+        return config->family->max_tokens(config);
+    bool limited = br_auto_config_has(config, "max_position_embeddings");
+    return limited ? br_auto_config_size(config, "max_position_embeddings") : INT32_MAX;
 }
