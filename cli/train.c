@@ -5,6 +5,7 @@
 #include "cli/progress.h"
 #include "cli/rank_parent.h"
 #include "cli/stop_signal.h"
+#include "cli/train_command.h"
 #include "train/ranks.h"
 #include "train/step_profile.h"
 
@@ -60,58 +61,6 @@ static const char help_options[] =
     "Ctrl-C stops the run after the current step and writes a checkpoint to resume\n"
     "from. The exit status is then 130.\n";
 
-static const char finetune_help[] =
-    "Usage: brasa finetune --model DIR --data FILE [OPTION]...\n"
-    "       brasa finetune --resume --data FILE [OPTION]...\n"
-    "\n"
-    "Trains a pretrained language model on your texts, and shows what it generates for\n"
-    "some of them.\n"
-    "\n"
-    "  -m, --model DIR      folder of the model, as for 'brasa generate'\n"
-    "      --data FILE      a text, or lines of JSON: {\"text\": ...}, {\"prompt\": ...,\n"
-    "                       \"completion\": ...}, or {\"messages\": [{\"role\": ...,\n"
-    "                       \"content\": ...}, ...]} for the model's chat template. The loss\n"
-    "                       counts texts, completions, and the assistant's answers\n"
-    "      --preset NAME    lora (default): train a LoRA adapter beside the frozen weights;\n"
-    "                       full: train all parameters\n"
-    "      --steps N        total number of steps (default: 3 passes over the data)\n"
-    "      --seed S         seed of the order of the examples, and of dropout\n"
-    "      --threads N      number of threads; it does not change the results\n"
-    "      --matmul-precision P\n"
-    "                       precision of f32 matrix products: highest (default), high\n"
-    "                       or medium, which rounds their operands to bf16\n"
-    "      --amp P          mixed precision of the forward pass: off (default) or bf16,\n"
-    "                       in which products, convolutions and attention compute\n"
-    "      --dtype D        dtype of the parameters: f32 (default), f64, bf16 or f16; for\n"
-    "                       bf16 and f16 the optimizer keeps copies in f32, or rounds at\n"
-    "                       random with --set half_update=stochastic\n"
-    "      --lr X           learning rate, which falls to 0\n"
-    "      --set KEY=VALUE  change a setting; may be repeated\n"
-    "      --out DIR        directory of the results (default: out/finetune): the folder\n"
-    "                       adapter and, with --preset full or --set merge=true, model;\n"
-    "                       checkpoint.safetensors; log.jsonl, one line per step\n"
-    "                       with the loss before the update and the step's time in\n"
-    "                       seconds; loss.svg and metrics.svg; event files for\n"
-    "                       TensorBoard\n"
-    "      --resume         continue the run in DIR; the results are the same as\n"
-    "                       without the interruption. Settings are read from the\n"
-    "                       checkpoint. Those given on the command line must match it,\n"
-    "                       except settings that may change, such as steps\n"
-    "      --overwrite      replace the run in DIR\n"
-    "      --profile[=N]    profile N steps (default: 3) after some warm-up steps:\n"
-    "                       print tables of time, FLOPs and bytes by operation and by\n"
-    "                       module, and write trace.json for chrome://tracing\n"
-    "  -h, --help           show this help and the settings\n"
-    "\n"
-    "Ctrl-C stops the run after the current step and writes a checkpoint to resume\n"
-    "from. The exit status is then 130.\n";
-
-/* Returns whether the command is `brasa finetune`, which has one recipe. */
-static bool finetunes(void)
-{
-    return strcmp(cli_command, "finetune") == 0;
-}
-
 static const char *recipe_names(void)
 {
     static char text[128];
@@ -130,14 +79,10 @@ static const char *preset_names(const recipe *r)
     return text;
 }
 
-static int help(const train_request *request)
+/* Prints the help of `brasa train`. */
+static void print_help(void)
 {
     char line[256];
-    if (finetunes()) {
-        cli_print_wrapped(stdout, finetune_help);
-        train_describe(request, stdout, cli_print_wrapped);
-        return cli_report();
-    }
     cli_print_wrapped(stdout, help_head);
     printf("Recipes:\n");
     for (int i = 0; i < train_num_recipes; i++) {
@@ -147,27 +92,19 @@ static int help(const train_request *request)
     }
     printf("\n");
     cli_print_wrapped(stdout, help_options);
+}
+
+static int help(const train_command *command, const train_request *request)
+{
+    if (command->help)
+        cli_print_wrapped(stdout, command->help);
+    else
+        print_help();
     if (request->recipe)
         train_describe(request, stdout, cli_print_wrapped);
     return cli_report();
 }
 
-enum {
-    PRESET = 256,
-    AS_WRITTEN,
-    STEPS,
-    SEED,
-    THREADS,
-    LR,
-    SET,
-    OUT,
-    RESUME,
-    OVERWRITE,
-    DATA,
-    PROFILE,
-    AMP,
-    DTYPE
-};
 static const struct option options[] = {
     { "preset", required_argument, NULL, PRESET },
     { "as-written", no_argument, NULL, AS_WRITTEN },
@@ -187,26 +124,6 @@ static const struct option options[] = {
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };
-static const struct option finetune_options[] = {
-    { "model", required_argument, NULL, 'm' },
-    { "preset", required_argument, NULL, PRESET },
-    { "steps", required_argument, NULL, STEPS },
-    { "seed", required_argument, NULL, SEED },
-    { "threads", required_argument, NULL, THREADS },
-    { "lr", required_argument, NULL, LR },
-    { "set", required_argument, NULL, SET },
-    { "out", required_argument, NULL, OUT },
-    { "resume", no_argument, NULL, RESUME },
-    { "overwrite", no_argument, NULL, OVERWRITE },
-    { "data", required_argument, NULL, DATA },
-    { "profile", optional_argument, NULL, PROFILE },
-    { "amp", required_argument, NULL, AMP },
-    { "dtype", required_argument, NULL, DTYPE },
-    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
-    { "help", no_argument, NULL, 'h' },
-    { 0 },
-};
-
 static void assign(train_request *request, const char *key, const char *value)
 {
     request->assignments[request->n_assignments++] = (assignment){ key, value };
@@ -383,17 +300,17 @@ static int train(train_request *request)
 }
 
 /* Parses the options; returns 0 or the exit status of a usage error. */
-static int parse(train_request *request, int argc, char **argv, bool *help_requested)
+static int parse(const train_command *command, train_request *request, int argc, char **argv,
+                 bool *help_requested)
 {
-    const struct option *known = finetunes() ? finetune_options : options;
     int status = 0;
-    for (int c; (c = getopt_long(argc, argv, finetunes() ? "m:h" : "h", known, NULL)) != -1 &&
+    for (int c; (c = getopt_long(argc, argv, command->letters, command->options, NULL)) != -1 &&
                 status == 0;) {
         *help_requested |= c == 'h';
         if (c != 'h')
             status = parse_option(request, c, optarg);
     }
-    if (status == 0 && argc - optind > (finetunes() ? 0 : 1))
+    if (status == 0 && argc - optind > (command->recipe ? 0 : 1))
         status = cli_usage(cli_command, "unexpected argument '%s'", argv[argc - 1]);
     return status;
 }
@@ -406,37 +323,34 @@ static bool is_assigned(const train_request *request, const char *key)
     return false;
 }
 
-/* Checks what only `brasa finetune` needs; returns 0 or the exit status. */
-static int check_finetune(const train_request *request)
+/* Checks that a new run has what it needs; returns 0 or the exit status of a usage error. */
+static int check_needs(const train_command *command, const train_request *request)
 {
-    if (!request->resume && !is_assigned(request, "model"))
-        return cli_usage(cli_command, "--model is required");
+    const recipe *r = request->recipe;
+    if (command->needs && !request->resume && !is_assigned(request, command->needs))
+        return cli_usage(cli_command, "--%s is required", command->needs);
+    if (r->needs_data && !request->data)
+        return cli_usage(cli_command, "%s needs --data FILE: %s", r->name, r->needs_data);
     return 0;
 }
 
-static int run(train_request *request, int argc, char **argv)
+static int run(const train_command *command, train_request *request, int argc, char **argv)
 {
     bool help_requested = false;
-    int status = parse(request, argc, argv, &help_requested);
-    if (finetunes())
-        request->recipe = &recipe_finetune;
-    else if (status == 0 && !(help_requested && optind == argc))
+    int status = parse(command, request, argc, argv, &help_requested);
+    request->recipe = command->recipe;
+    if (status == 0 && !request->recipe && !(help_requested && optind == argc))
         status = set_recipe(request, optind < argc ? argv[optind] : NULL);
     if (status == 0 && request->recipe)
         status = check(request);
-    if (status != 0)
-        return status;
-    if (help_requested)
-        return help(request);
-    const recipe *r = request->recipe;
-    if (finetunes())
-        status = check_finetune(request);
-    if (status == 0 && r->needs_data && !request->data)
-        status = cli_usage(cli_command, "%s needs --data FILE: %s", r->name, r->needs_data);
+    if (status == 0 && help_requested)
+        return help(command, request);
+    if (status == 0)
+        status = check_needs(command, request);
     return status ? status : train(request);
 }
 
-int cli_train(int argc, char **argv)
+int train_command_run(const train_command *command, int argc, char **argv)
 {
     int parent_status = cli_fork_rank();
     if (parent_status != CLI_CONTINUE)
@@ -444,14 +358,15 @@ int cli_train(int argc, char **argv)
     train_request request = { .assignments = calloc((size_t)argc, sizeof *request.assignments) };
     int status = EXIT_FAILURE;
     if (request.assignments)
-        status = run(&request, argc, argv);
+        status = run(command, &request, argc, argv);
     else
         fprintf(stderr, "brasa %s: cannot allocate memory\n", cli_command);
     free(request.assignments);
     return status;
 }
 
-int cli_finetune(int argc, char **argv)
+int cli_train(int argc, char **argv)
 {
-    return cli_train(argc, argv);
+    static const train_command command = { .letters = "h", .options = options };
+    return train_command_run(&command, argc, argv);
 }

@@ -1,4 +1,4 @@
-/* train/recipe_finetune.c - the recipe of `brasa finetune`: trains a pretrained language model on
+/* train/finetune.c - the recipe of `brasa finetune`: trains a pretrained language model on
  * texts, prompts with completions, or conversations. */
 #include "common/text.h"
 #include "train/batches.h"
