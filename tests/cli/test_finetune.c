@@ -168,11 +168,11 @@ Test(cli_finetune, reads_conversations)
         "printf '%s' '{% for m in messages %}{% if m.role == \"user\" %}u{% else %}a"
         "{% endif %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}a{% endif %}'"
         " >$OUT/gpt2/chat_template.jinja");
-    write_data("{\"messages\": [{\"role\": \"user\", \"content\": \"12\"}, {\"role\": "
+    write_data("{\"messages\": [{\"role\": \"user\", \"content\": \"1234\"}, {\"role\": "
                "\"assistant\", \"content\": \"345\"}]}\n");
-    program_check(RUN "--steps 1", 0, "prompt:   u12a\nexpected: 345\n");
+    program_check(RUN "--steps 1", 0, "prompt:   u1234a\nexpected: 345\n");
     program_check(RUN "--steps 1 --overwrite --set loss_on=all", 0,
-                  "prompt:   u12a\nexpected: 345\n");
+                  "prompt:   u1234\nexpected: a345\n");
     program_shell("printf '%s' '{{ messages | length }}{% for m in messages %}{{ m.content }}"
                   "{% endfor %}' >$OUT/gpt2/chat_template.jinja");
     program_check(RUN "--steps 1 --overwrite", 1,
