@@ -50,22 +50,7 @@ static const char help[] =
 
 static const struct option options[] = {
     { "model", required_argument, NULL, 'm' },
-    { "preset", required_argument, NULL, PRESET },
-    { "steps", required_argument, NULL, STEPS },
-    { "seed", required_argument, NULL, SEED },
-    { "threads", required_argument, NULL, THREADS },
-    { "lr", required_argument, NULL, LR },
-    { "set", required_argument, NULL, SET },
-    { "out", required_argument, NULL, OUT },
-    { "resume", no_argument, NULL, RESUME },
-    { "overwrite", no_argument, NULL, OVERWRITE },
-    { "data", required_argument, NULL, DATA },
-    { "profile", optional_argument, NULL, PROFILE },
-    { "amp", required_argument, NULL, AMP },
-    { "dtype", required_argument, NULL, DTYPE },
-    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
-    { "help", no_argument, NULL, 'h' },
-    { 0 },
+    TRAIN_OPTIONS,
 };
 
 int cli_finetune(int argc, char **argv)

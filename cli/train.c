@@ -106,24 +106,10 @@ static int help(const train_command *command, const train_request *request)
 }
 
 static const struct option options[] = {
-    { "preset", required_argument, NULL, PRESET },
     { "as-written", no_argument, NULL, AS_WRITTEN },
-    { "steps", required_argument, NULL, STEPS },
-    { "seed", required_argument, NULL, SEED },
-    { "threads", required_argument, NULL, THREADS },
-    { "lr", required_argument, NULL, LR },
-    { "set", required_argument, NULL, SET },
-    { "out", required_argument, NULL, OUT },
-    { "resume", no_argument, NULL, RESUME },
-    { "overwrite", no_argument, NULL, OVERWRITE },
-    { "data", required_argument, NULL, DATA },
-    { "profile", optional_argument, NULL, PROFILE },
-    { "amp", required_argument, NULL, AMP },
-    { "dtype", required_argument, NULL, DTYPE },
-    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
-    { "help", no_argument, NULL, 'h' },
-    { 0 },
+    TRAIN_OPTIONS,
 };
+
 static void assign(train_request *request, const char *key, const char *value)
 {
     request->assignments[request->n_assignments++] = (assignment){ key, value };

@@ -24,6 +24,27 @@ enum {
     DTYPE
 };
 
+/* The options of both commands, after their own ones. ./run reads these lines, too. */
+/* clang-format off */
+#define TRAIN_OPTIONS \
+    { "preset", required_argument, NULL, PRESET }, \
+    { "steps", required_argument, NULL, STEPS }, \
+    { "seed", required_argument, NULL, SEED }, \
+    { "threads", required_argument, NULL, THREADS }, \
+    { "lr", required_argument, NULL, LR }, \
+    { "set", required_argument, NULL, SET }, \
+    { "out", required_argument, NULL, OUT }, \
+    { "resume", no_argument, NULL, RESUME }, \
+    { "overwrite", no_argument, NULL, OVERWRITE }, \
+    { "data", required_argument, NULL, DATA }, \
+    { "profile", optional_argument, NULL, PROFILE }, \
+    { "amp", required_argument, NULL, AMP }, \
+    { "dtype", required_argument, NULL, DTYPE }, \
+    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION }, \
+    { "help", no_argument, NULL, 'h' }, \
+    { 0 }
+/* clang-format on */
+
 typedef struct train_command {
     const recipe *recipe; /* the command's only one; NULL: an argument names it */
     const char *help;     /* NULL: that of `brasa train` */
