@@ -93,7 +93,7 @@ static void set_part(br_lora_part *part, bool active)
             br_set_requires_grad(parameters[i], active);
 }
 
-/* Activates the parts of the adapter of that name, and no others. */
+/* Activates the parts of the adapter with that name. Parts of other adapters become inactive. */
 static bool activate_parts(br_module_state *layer, void *name)
 {
     for (br_lora_part *part = br__lora_layer_of(layer)->parts; part; part = part->next)

@@ -1,7 +1,7 @@
 /* nn/lora_internal.h - LoRA adapters: lora_forward.c has the mathematics of one layer,
  * lora_layer.c its parameters; lora_match.c finds the layers, lora_saved.c has the modules that are
- * trained whole, lora_merge.c merges, lora.c has the adapters of a model. pretrained/lora_folder.c
- * reads and writes them. */
+ * trained whole, lora_merge.c merges, lora.c has the adapters of a model. pretrained/lora_load.c
+ * and lora_save.c read and write them. */
 #ifndef BR_LORA_INTERNAL_H
 #define BR_LORA_INTERNAL_H
 
@@ -55,6 +55,8 @@ bool br__lora_holds_parameters(const br_module_state *state);
 /* Returns true if an adapter with these options fits the layer. Otherwise sets an error. */
 bool br__lora_fits(const br_module_state *state, const char *path, int64_t r,
                    const br_lora_options *o);
+/* Returns the dtype of an adapter's parameters beside a weight. */
+br_dtype br__lora_dtype(const br_tensor *weight);
 /* Adds a part to a layer that has none of this adapter. On failure, returns false, and the layer is
  * unchanged. */
 bool br__lora_layer_add(br_module_state *state, int64_t r, double alpha, const br_lora_options *o);

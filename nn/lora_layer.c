@@ -107,8 +107,7 @@ bool br__lora_holds_parameters(const br_module_state *state)
     return found && state->parent && br__lora_layer_of(state->parent);
 }
 
-/* Returns the dtype of an adapter's parameters beside a weight. */
-static br_dtype adapter_dtype(const br_tensor *weight)
+br_dtype br__lora_dtype(const br_tensor *weight)
 {
     return br__is_narrow(weight->dtype) ? BR_F32 : weight->dtype;
 }
@@ -118,7 +117,7 @@ static br_dtype adapter_dtype(const br_tensor *weight)
 static bool place(br_module *module, const br_tensor *weight)
 {
     return br_module_to_device(module, br_device_of(weight)) &&
-           br_module_to(module, weight->dtype) && br_module_to(module, adapter_dtype(weight));
+           br_module_to(module, weight->dtype) && br_module_to(module, br__lora_dtype(weight));
 }
 
 /* Adds A or B, a Linear or a convolution. */
@@ -132,17 +131,25 @@ static br_module *add_module(br_module_state *state, const char *dict, const cha
     return NULL;
 }
 
-/* Initializes A, which is a Linear's or a convolution's, and B. The constructors have already
- * initialized both as layers. */
-static void init_parts(br_lora_init init, int64_t r, br_tensor *a, br_tensor *b)
+/* Initializes A and B, whose constructors have already initialized them as layers. */
+static void init_parts(const br_lora_part *part, br_lora_init init)
 {
     if (br_failed() || init == BR_LORA_INIT_FALSE)
         return;
     if (init == BR_LORA_INIT_TRUE)
-        br_init_kaiming_uniform_(a, sqrt(5));
+        br_init_kaiming_uniform_(part->a, sqrt(5));
     else
-        br_init_normal_(a, 0, 1 / (double)r);
-    br_init_zeros_(b);
+        br_init_normal_(part->a, 0, 1 / (double)part->r);
+    br_init_zeros_(part->b);
+}
+
+/* Initializes the modules A and B, whose weights the part already has, and adds them. */
+static void add_modules(br_module_state *state, br_lora_part *part, const br_lora_options *o,
+                        void *a, void *b)
+{
+    init_parts(part, o->init_lora_weights);
+    part->module_a = add_module(state, "lora_A", part->name, a);
+    part->module_b = add_module(state, "lora_B", part->name, b);
 }
 
 static void add_linear(br_module_state *state, br_lora_part *part, const br_lora_options *o)
@@ -151,11 +158,9 @@ static void add_linear(br_module_state *state, br_lora_part *part, const br_lora
     int out_dim = br__lora_kind(state)->out_dim;
     br_linear *a = br_linear_new(weight->sizes[1 - out_dim], part->r, false);
     br_linear *b = br_linear_new(part->r, weight->sizes[out_dim], false);
-    init_parts(o->init_lora_weights, part->r, a->weight, b->weight);
     part->a = a->weight;
     part->b = b->weight;
-    part->module_a = add_module(state, "lora_A", part->name, a);
-    part->module_b = add_module(state, "lora_B", part->name, b);
+    add_modules(state, part, o, a, b);
 }
 
 static void add_conv(br_module_state *state, br_lora_part *part, const br_lora_options *o)
@@ -171,11 +176,9 @@ static void add_conv(br_module_state *state, br_lora_part *part, const br_lora_o
                        : br_conv2d_new(in, r, k[0], k[1], false, &of_a);
     br_conv *b =
         is_1d ? br_conv1d_new(r, out, 1, false, of_b) : br_conv2d_new(r, out, 1, 1, false, of_b);
-    init_parts(o->init_lora_weights, r, a->weight, b->weight);
     part->a = a->weight;
     part->b = b->weight;
-    part->module_a = add_module(state, "lora_A", part->name, a);
-    part->module_b = add_module(state, "lora_B", part->name, b);
+    add_modules(state, part, o, a, b);
 }
 
 /* Adds a parameter to a child of the layer, with the dtype of an adapter. */
@@ -183,7 +186,7 @@ static br_tensor *add_parameter(br_module_state *state, const char *dict, const 
                                 br_tensor *t)
 {
     const br_tensor *weight = br__lora_tensor(state, "weight");
-    t = br_to(br_to(br_to_device(t, br_device_of(weight)), weight->dtype), adapter_dtype(weight));
+    t = br_to(br_to(br_to_device(t, br_device_of(weight)), weight->dtype), br__lora_dtype(weight));
     return br_module_add_parameter(dict_of(state, dict, "ParameterDict"), name, t);
 }
 
@@ -209,7 +212,7 @@ static void add_magnitude(br_module_state *state, br_lora_part *part)
     int ndim = weight->ndim > 2 ? weight->ndim : 1;
     const int64_t sizes[] = { 1, -1, 1, 1 };
     norms = br_reshape(norms, ndim, ndim > 1 ? sizes : sizes + 1);
-    norms = br_to(br_to(norms, weight->dtype), adapter_dtype(weight));
+    norms = br_to(br_to(norms, weight->dtype), br__lora_dtype(weight));
     br_module *dict = dict_of(state, "lora_magnitude_vector", "ModuleDict");
     br_module *holder =
         br_module_add_child(dict, part->name, br_module_create(sizeof(br_module), "DoraLayer"));

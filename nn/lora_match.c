@@ -65,7 +65,7 @@ static bool is_chosen_layer(const br_lora_options *o, const char *path)
 }
 
 /* Returns true if the path is that of a layer that computes logits of tokens, by the names of
- * transformers, or of a child of the model that computes those of classes. */
+ * transformers, or of a child of the model that computes logits of classes. */
 static bool is_head(const char *path)
 {
     static const char *const ends[] = { "lm_head", "lm_head.decoder", "predictions.decoder",

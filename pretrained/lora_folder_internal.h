@@ -9,6 +9,9 @@
 
 #include <brasa/pretrained/lora_folder.h>
 
+/* Begins every key of adapter_model.safetensors. */
+#define BR_LORA_KEY_PREFIX "base_model.model."
+
 /* What adapter_config.json says. */
 typedef struct br_lora_config {
     br_model_json file;

@@ -11,7 +11,6 @@
 
 static const char op[] = "lora_load";
 static const char file_name[] = "adapter_model.safetensors";
-static const char prefix[] = "base_model.model.";
 
 /* ---- The state of a loading ------------------------------------------------------------------ */
 
@@ -157,9 +156,9 @@ static bool use_name(loading *l, const char *key, char *name)
 
 static bool use_key(loading *l, const br_key_map *map, const char *key)
 {
-    if (!br__begins_with(key, prefix))
+    if (!br__begins_with(key, BR_LORA_KEY_PREFIX))
         return refuse_key(l, key, "does not begin with base_model.model.");
-    char *name = br__key_to_name(map, key + strlen(prefix));
+    char *name = br__key_to_name(map, key + strlen(BR_LORA_KEY_PREFIX));
     bool ok = name && use_name(l, key, name);
     br_free(name);
     return ok;
@@ -182,8 +181,8 @@ static bool refuse_missing(const loading *l, const char *path, const char *part)
 {
     char *own = br__lora_file_path(l->model, path);
     if (own)
-        br__fail_file(BR_ERROR_FORMAT, op, l->path, "key \"%s%s.%s\" is missing", prefix, own,
-                      part);
+        br__fail_file(BR_ERROR_FORMAT, op, l->path, "key \"%s%s.%s\" is missing",
+                      BR_LORA_KEY_PREFIX, own, part);
     br_free(own);
     return false;
 }
@@ -214,6 +213,12 @@ static void magnitude_shape(const br_lora_shape *b, bool is_conv, br_lora_shape 
         *shape = (br_lora_shape){ b->ndim, { 1, b->sizes[0], 1, 1 } };
 }
 
+/* Returns what follows the path of a layer in the key of A. */
+static const char *key_of_a(const br_lora_kind *kind)
+{
+    return kind && kind->family == BR_LORA_EMBEDDING ? "lora_embedding_A" : "lora_A.weight";
+}
+
 /* Sets the target's rank and alpha, and checks its values. */
 static bool check_target(loading *l, br_lora_target *t, const layer_values *v)
 {
@@ -221,7 +226,7 @@ static bool check_target(loading *l, br_lora_target *t, const layer_values *v)
     const br_lora_kind *kind = br__lora_kind(t->layer);
     bool is_embedding = kind && kind->family == BR_LORA_EMBEDDING;
     if (!v->parts[A])
-        return refuse_missing(l, t->path, is_embedding ? "lora_embedding_A" : "lora_A.weight");
+        return refuse_missing(l, t->path, key_of_a(kind));
     if (!v->parts[B])
         return refuse_missing(l, t->path, is_embedding ? "lora_embedding_B" : "lora_B.weight");
     if (o->use_dora && !v->parts[MAGNITUDE])
@@ -254,10 +259,8 @@ static bool check_all_named(loading *l)
         bool found = false;
         for (int64_t k = 0; k < l->targets.count && !found; k++)
             found = l->targets.items[k].layer == named.items[i].layer;
-        const br_lora_kind *kind = br__lora_kind(named.items[i].layer);
-        ok = found || refuse_missing(l, named.items[i].path,
-                                     kind->family == BR_LORA_EMBEDDING ? "lora_embedding_A"
-                                                                       : "lora_A.weight");
+        const br_lora_target *t = &named.items[i];
+        ok = found || refuse_missing(l, t->path, key_of_a(br__lora_kind(t->layer)));
     }
     br__lora_targets_free(&named);
     return ok;
@@ -286,9 +289,8 @@ static bool convert(const br_lora_target *t, layer_values *v)
     const br_tensor *weight = br__lora_tensor(t->layer, "weight");
     for (int i = 0; i < N_PARTS; i++)
         if (v->parts[i])
-            v->parts[i] = br_contiguous(br_to_device(
-                br_to(v->parts[i], br__is_narrow(weight->dtype) ? BR_F32 : weight->dtype),
-                br_device_of(weight)));
+            v->parts[i] = br_contiguous(
+                br_to_device(br_to(v->parts[i], br__lora_dtype(weight)), br_device_of(weight)));
     return !br_failed();
 }
 

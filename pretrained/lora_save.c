@@ -4,7 +4,6 @@
 #include <string.h>
 
 static const char op[] = "lora_save";
-static const char prefix[] = "base_model.model.";
 
 /* The tensors of an adapter, with the names of files. */
 typedef struct saving {
@@ -19,7 +18,7 @@ typedef struct saving {
 static bool add(saving *s, const char *path, const char *end, br_tensor *t)
 {
     char *own = t ? br__lora_file_path(s->model, path) : NULL;
-    char *key = own ? br_format("%s%s%s", prefix, own, end) : NULL;
+    char *key = own ? br_format("%s%s%s", BR_LORA_KEY_PREFIX, own, end) : NULL;
     bool ok = !t || (key && br__named_list_add(s->list, key, t));
     br_free(own);
     br_free(key);
