@@ -114,7 +114,8 @@ static bool begin(search *s)
 
 /* ---- Candidates ------------------------------------------------------------------------------ */
 
-/* Returns how many tokens of a row are candidates, so that one of them does not end it. */
+/* Returns how many tokens of a row are candidates: enough that at least one token does not end the
+ * row. */
 static int64_t tokens_kept(const br_generation *g)
 {
     return g->o.n_eos > 1 ? g->o.n_eos + 1 : 2;

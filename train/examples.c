@@ -134,8 +134,8 @@ static int64_t common(const br_encoding *a, const br_encoding *b)
     return n;
 }
 
-/* The completion begins with the first token that is not one of the prompt alone: the text around
- * the place where they meet may have other tokens together. */
+/* The completion begins at the first token in which the whole text differs from the prompt alone:
+ * where prompt and completion meet, the whole text may have other tokens. */
 static bool add_completion(reader *r, const json_t *prompt, const json_t *completion)
 {
     size_t n = json_string_length(prompt), m = json_string_length(completion);

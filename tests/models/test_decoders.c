@@ -127,7 +127,7 @@ static void check_autocast(const char *type, int i)
         br_tensor *wanted = recorded_in(DECODERS "autocast.safetensors", name);
         cr_assert(br_dtype_of(logits) == br_dtype_of(wanted));
         br_tensor *d = br_abs(br_sub(br_to(logits, BR_F64), br_to(wanted, BR_F64)));
-        /* Roundings of bf16 that go the other way change single tokens much: those that choose
+        /* A rounding of bf16 that goes the other way changes a token much if the token then gets
          * another expert. */
         double mean = br_item(br_mean(d)) / br_item(br_to(br_max(br_abs(wanted)), BR_F64));
         cr_assert(mean < 0.01, "%s: %g", name, mean);
