@@ -111,15 +111,6 @@ static bool read_file(br_auto_config *config)
 
 /* ---- Look-up --------------------------------------------------------------------------------- */
 
-/* Returns this model type's own name of a key. */
-static const char *own_name(const br_auto_config *config, const char *key)
-{
-    for (const br_config_alias *s = br__config_keys_of(config)->aliases; s && s->name; s++)
-        if (strcmp(s->name, key) == 0)
-            return s->key;
-    return key;
-}
-
 /* Returns the value of a path "outer.key" of keys in nested objects, or NULL. */
 static json_t *at_path(json_t *object, const char *path)
 {
@@ -159,7 +150,7 @@ static void check_path(const br_auto_config *config, const char *path)
 /* Returns the value of a key, or NULL if there is none, with an error only as in check_path(). */
 static json_t *find(const br_auto_config *config, const char *key)
 {
-    const char *own = own_name(config, key);
+    const char *own = br__config_own_name(config, key);
     json_t *value = json_object_get(config->defaults, own);
     if (!value)
         value = in_file(config, own);
@@ -243,32 +234,38 @@ static bool add_defaults(br_auto_config *config)
     return true;
 }
 
-static bool settle(br_auto_config *config)
+static bool settle(br_auto_config *config, const char *overrides)
 {
     config->defaults = json_object();
     if (!config->defaults)
         return br_fail(BR_ERROR_MEMORY, op, "cannot allocate memory for the default values");
-    return find_type(config) && check_spellings(config) && count_labels(config) &&
-           add_defaults(config);
+    return find_type(config) && br__config_override(config, overrides) && find_type(config) &&
+           check_spellings(config) && count_labels(config) && add_defaults(config);
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* Returns the configuration, with its defaults, if it was read. Otherwise frees it. */
-static br_auto_config *settled(br_auto_config *config, bool was_read)
+/* Returns the configuration, with its overrides and defaults, if it was read. Otherwise frees it.
+ */
+static br_auto_config *settled(br_auto_config *config, bool was_read, const char *overrides)
 {
-    if (was_read && settle(config))
+    if (was_read && settle(config, overrides))
         return config;
     br_auto_config_free(config);
     return NULL;
 }
 
-br_auto_config *br_auto_config_load(const char *path)
+br_auto_config *br_auto_config_load_with(const char *path, const char *overrides)
 {
     if (!br__required(op, "path", path))
         return NULL;
     br_auto_config *config = BR_NEW(br_auto_config);
-    return settled(config, config && find_file(config, path) && read_file(config));
+    return settled(config, config && find_file(config, path) && read_file(config), overrides);
+}
+
+br_auto_config *br_auto_config_load(const char *path)
+{
+    return br_auto_config_load_with(path, NULL);
 }
 
 br_auto_config *br__config_parse(const char *path, const char *text)
@@ -276,7 +273,7 @@ br_auto_config *br__config_parse(const char *path, const char *text)
     br_auto_config *config = BR_NEW(br_auto_config);
     if (config)
         config->path = br_strdup(path);
-    return settled(config, config && config->path && parse(config, text, strlen(text)));
+    return settled(config, config && config->path && parse(config, text, strlen(text)), NULL);
 }
 
 void br_auto_config_free(br_auto_config *config)
@@ -325,7 +322,7 @@ static const kind INTEGER = { 1u << JSON_INTEGER, "an integer" },
 enum { NAME = 520 };
 static const char *name_of(const br_auto_config *config, const char *key, char text[NAME])
 {
-    const char *own = own_name(config, key);
+    const char *own = br__config_own_name(config, key);
     if (own == key || json_object_get(config->file, key))
         snprintf(text, NAME, "%s", br_printable(key));
     else
@@ -371,7 +368,8 @@ bool br_auto_config_has_object(const br_auto_config *config, const char *key)
 
 bool br_auto_config_is_null(const br_auto_config *config, const char *key)
 {
-    return is_set(config, key, "key") && json_is_null(in_file(config, own_name(config, key)));
+    return is_set(config, key, "key") &&
+           json_is_null(in_file(config, br__config_own_name(config, key)));
 }
 
 int64_t br_auto_config_integer(const br_auto_config *config, const char *key)

@@ -34,10 +34,12 @@ typedef struct loading {
     br_named_list *wanted; /* the same tensors, with the keys that files have for them */
     br__match match;       /* of the keys of the files with the names of `own` */
     br_dtype dtype;        /* of the model */
-    bool allow_missing_keys;
+    bool allow_missing_keys, ignore_mismatched_sizes;
+    /* For each name of `own`: its key that does not count because of another shape, or NULL. */
+    const br_weight_key **mismatches;
     int64_t n_matched; /* number of keys that are loaded */
     int64_t n_poolers; /* number of missing weights of the pooler */
-    br__names converted, renamed, missing, unexpected, ignored, untied, unknown, absent;
+    br__names converted, renamed, missing, mismatched, unexpected, ignored, untied, unknown, absent;
 } loading;
 
 static const br_weight_key *key_at(const loading *l, int64_t k)
@@ -61,7 +63,9 @@ static bool list_own(loading *l)
 {
     l->own = br_state_dict(l->module);
     l->wanted = l->own ? br__file_keys(l->names, l->is_gguf, l->own) : NULL;
-    return l->wanted != NULL;
+    l->mismatches =
+        l->wanted ? br_calloc((size_t)l->own->count + 1, sizeof *l->mismatches) : NULL;
+    return l->mismatches != NULL;
 }
 
 /* ---- Names ----------------------------------------------------------------------------------- */
@@ -151,12 +155,10 @@ static bool fits(const loading *l, const br_weight_key *key, const br_tensor *wa
     return same;
 }
 
-/* Checks that the dtype and shape of a key's tensor match name i of the model. */
-static bool check_fit(const loading *l, const br_weight_key *key, int64_t i)
+/* Sets the error that the dtype or shape of a key's tensor does not match name i of the model. */
+static bool refuse_key(const loading *l, const br_weight_key *key, int64_t i)
 {
     br_tensor wanted = in_file(l, i);
-    if (fits(l, key, &wanted))
-        return true;
     char *found = describe(l, key);
     if (found)
         br_fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is %s, must be F32, F16, BF16%s F64%s %s",
@@ -167,18 +169,33 @@ static bool check_fit(const loading *l, const br_weight_key *key, int64_t i)
     return false;
 }
 
+/* Lets name i be initialized, because its key has another shape. */
+static bool drop_mismatch(loading *l, const br_weight_key *key, int64_t i, const br_tensor *wanted)
+{
+    char *found = describe(l, key);
+    bool ok = found && br__names_add(&l->mismatched, key->name) &&
+              br__text_add(&l->mismatched.text, " %s unlike %s", found, br__shape(wanted));
+    br_free(found);
+    l->match.source_of[i] = -1;
+    l->mismatches[i] = key;
+    return ok;
+}
+
 /* Checks and reports a key that belongs to name i of the model. */
 static bool use_key(loading *l, const br_weight_key *key, int64_t i)
 {
-    const br_weight_key *first = key_of(l, i);
+    const br_weight_key *first = l->mismatches[i] ? l->mismatches[i] : key_of(l, i);
     if (first != key) {
         br_fail(BR_ERROR_FORMAT, op, "%s: keys \"%s\" and \"%s\" both match the model's %s",
                 br__weight_path(&l->files, key), br_printable(first->name), br_printable(key->name),
                 wanted_key(l, i));
         return false;
     }
-    if (!check_fit(l, key, i))
-        return false;
+    br_tensor wanted = in_file(l, i);
+    if (!fits(l, key, &wanted))
+        return l->ignore_mismatched_sizes && br__weight_is_floating(&l->files, key)
+                   ? drop_mismatch(l, key, i, &wanted)
+                   : refuse_key(l, key, i);
     l->n_matched++;
     const char *from = br__weight_type(&l->files, key);
     const char *to = br__dtypes[dtype_of(l, l->own->items[i].name)].stored_name;
@@ -363,7 +380,8 @@ static bool init_missing(loading *l, const br_named_tensor *own)
 {
     bool is_pooler = br__is_pooler(l->family, own->name);
     int64_t i = br__match_find(&l->match, own->name);
-    if (!is_pooler && !br__is_head(l->family, own->name) && !l->allow_missing_keys)
+    if (!is_pooler && !br__is_head(l->family, own->name) && !l->allow_missing_keys &&
+        !l->mismatches[i])
         return refuse_missing(l, i);
     l->n_poolers += is_pooler;
     if (!br__names_add(&l->missing, wanted_key(l, i)) ||
@@ -497,6 +515,7 @@ static void move_report(loading *l, br_auto_model_report *report)
     br__names_take(&l->converted, &r.converted, &r.converted_names);
     br__names_take(&l->renamed, &r.renamed, &r.renamed_names);
     br__names_take(&l->missing, &r.missing, &r.missing_names);
+    br__names_take(&l->mismatched, &r.mismatched, &r.mismatched_names);
     br__names_take(&l->unexpected, &r.unexpected, &r.unexpected_names);
     br__names_take(&l->ignored, &r.ignored, &r.ignored_names);
     br__names_take(&l->untied, &r.untied, &r.untied_names);
@@ -511,7 +530,10 @@ static void move_report(loading *l, br_auto_model_report *report)
 static void *load(const char *dir, const br_auto_config *config,
                   const br_auto_model_options *options, br_auto_model_report *report)
 {
-    loading l = { .dir = dir, .config = config, .allow_missing_keys = options->allow_missing_keys };
+    loading l = { .dir = dir,
+                  .config = config,
+                  .allow_missing_keys = options->allow_missing_keys,
+                  .ignore_mismatched_sizes = options->ignore_mismatched_sizes };
     l.family = br__model_family(config);
     const br_model_class *class =
         l.family ? br__model_class(config, l.family, options->class_name) : NULL;
@@ -531,6 +553,7 @@ static void *load(const char *dir, const br_auto_config *config,
     br__match_end(&l.match);
     br_named_list_free(l.wanted);
     br_named_list_free(l.own);
+    br_free(l.mismatches);
     if (!br_failed())
         br_eval(l.module);
     if (!br_failed())
@@ -552,7 +575,7 @@ void *br_auto_model_load(const char *dir, const br_auto_model_options *options,
                        "dtype is %s, must be a floating-point dtype or BR_DTYPE_AUTO",
                        br_dtype_name(options->dtype));
     char *path = br_gguf_is_file(dir) ? br_strdup(dir) : br_format("%s/config.json", dir);
-    br_auto_config *config = path ? br_auto_config_load(path) : NULL;
+    br_auto_config *config = path ? br_auto_config_load_with(path, options->overrides) : NULL;
     br_free(path);
     void *module = config ? load(dir, config, options, report) : NULL;
     br_auto_config_free(config);
@@ -566,6 +589,7 @@ void br_auto_model_report_clear(br_auto_model_report *report)
     br_free(report->converted_names);
     br_free(report->renamed_names);
     br_free(report->missing_names);
+    br_free(report->mismatched_names);
     br_free(report->unexpected_names);
     br_free(report->ignored_names);
     br_free(report->untied_names);

@@ -36,7 +36,7 @@ static const char *const all_files[] = { "*", NULL };
 static const char *const templates[] = { "*.jinja", NULL };
 
 typedef struct saving {
-    const char *dir, *from;
+    const char *dir, *from, *overrides;
     br_module *module;
     const br_model_class *class;
     const br_model_family *family;
@@ -84,7 +84,7 @@ static bool read_config(saving *s)
     if (path && access(path, F_OK) != 0)
         br__fail_file(BR_ERROR_IO, op, path, "does not exist: %s", remedy);
     else if (path)
-        s->config = br_auto_config_load(path);
+        s->config = br_auto_config_load_with(path, s->overrides);
     br_free(path);
     if (!s->config)
         return false;
@@ -447,7 +447,10 @@ bool br_auto_model_save(const char *dir, br_module *model,
     options = BR_OPTIONS_OF(op, br_auto_model_save, options);
     if (!br__required(op, "dir", dir) || !br_module_is_usable(op, model))
         return false;
-    saving s = { .dir = dir, .from = options->from ? options->from : dir, .module = model };
+    saving s = { .dir = dir,
+                 .from = options->from ? options->from : dir,
+                 .overrides = options->overrides,
+                 .module = model };
     if (!*dir)
         br_fail(BR_ERROR_ARGUMENT, op, "dir is \"\", must be a path; the current folder is \".\"");
     if (!br_failed() && br_lora_num_adapters(model) > 0)

@@ -28,7 +28,7 @@ FOR_MODULES = 1, 2, 3, 4, DESCENDING
 ARRAYS = (1,), (0,), (2, 3), (0, 1), (), (1, 1)
 GGUF_KEYS = {"integer": "int32", "number": "float32", "bool": "bool", "string": "string", "type": "int32", "size": "bool"}
 TEXTS = {"nonlinearity": ["relu"], "items": ["?, ?"], "text": ["a"], "word": ["a"], "token": ["a"], "model_type": ["bert"],
-         "equation": ["ij,ij->i"], "precision": ["highest"], "by": ["num_attention_heads"], "given": ["{}"], "br_chat_template_load.name": ["default"],
+         "equation": ["ij,ij->i"], "precision": ["highest"], "overrides": ["{}"], "by": ["num_attention_heads"], "given": ["{}"], "br_chat_template_load.name": ["default"],
          "br_auto_config_has_object.key": ["rope_parameters"], "br_require_activation.name": ["relu"], "br_module_find.path": [""],
          "br_check_open.path": [str(handles.GOLDEN)], "br_gguf_open.path": [str(handles.GGUF)],
          "br_gguf_get.name": ["q4_0"], "br_gguf_has.name": ["q4_0"], "br_gguf_metadata_type.key": ["value.int8"],

@@ -34,6 +34,39 @@ Test(auto_config, a_folder_or_the_file)
     br_auto_config_free(NULL);
 }
 
+/* An override replaces a key under each of its names. */
+Test(auto_config, overrides)
+{
+    static const char text[] = "{\"model_type\": \"gpt2\", \"n_embd\": 8, \"n_layer\": 2, "
+                               "\"id2label\": {\"0\": \"a\"}}";
+    files_write(files_path("config.json"), text, strlen(text));
+    br_auto_config *config = br_auto_config_load_with(
+        files_path("config.json"),
+        "{\"hidden_size\": 16, \"num_labels\": 3, \"activation_function\": \"relu\"}");
+    check_ok();
+    cr_assert_eq(br_auto_config_size(config, "n_embd"), 16);
+    cr_assert_eq(br_auto_config_size(config, "hidden_size"), 16);
+    cr_assert_eq(br_auto_config_size(config, "n_layer"), 2);
+    cr_assert_eq(br_auto_config_size(config, "num_labels"), 3);
+    cr_assert_str_eq(br_auto_config_string(config, "activation_function"), "relu");
+    char *label = br_auto_config_label(config, 0); /* id2label has another number of labels */
+    cr_assert_str_eq(label, "LABEL_0");
+    br_free(label);
+    br_auto_config_free(config);
+    config = br_auto_config_load_with(files_path("config.json"), "{\"model_type\": \"bert\"}");
+    check_ok();
+    cr_assert_str_eq(br_auto_config_model_type(config), "bert");
+    cr_assert_eq(br_auto_config_size(config, "hidden_size"), 768);
+    br_auto_config_free(config);
+    check_fails(br_auto_config_load_with(files_path("config.json"), "3"),
+                "overrides is not a JSON object");
+    check_fails(br_auto_config_load_with(files_path("config.json"), "{\"a\": 1, \"a\": 2}"),
+                "overrides is not JSON");
+    check_fails(br_auto_config_load_with(files_path("config.json"), "{\"id2label\": 3}"),
+                "id2label is 3, must be an object");
+    check_fails(br_auto_config_load_with(NULL, NULL), "path is NULL");
+}
+
 /* The file's keys keep their order. Defaults replace missing keys and some nulls. */
 Test(auto_config, values_as_json)
 {

@@ -132,6 +132,70 @@ Test(auto_model, new_heads)
     br_module_free(model);
 }
 
+/* ---- Overrides ------------------------------------------------------------------------------- */
+
+Test(auto_model, overrides)
+{
+    save_renamed(NULL);
+    br_hf_bert_classifier *model = br_auto_model_load(
+        folder(),
+        BR_OPTIONS(br_auto_model, .class_name = "BertForSequenceClassification",
+                   .overrides = "{\"num_labels\": 5, \"hidden_dropout_prob\": 0.25}"),
+        NULL);
+    cr_assert(model, "%s", br_error_message());
+    cr_assert_eq(br_size(model->classifier->weight, 0), 5);
+    cr_assert_eq(model->dropout->p, 0.25);
+    br_module_free(model);
+    check_fails(br_auto_model_load(folder(), BR_OPTIONS(br_auto_model, .overrides = "[]"), NULL),
+                "overrides is not a JSON object");
+    check_fails(br_auto_model_load(folder(), BR_OPTIONS(br_auto_model, .overrides = "{"), NULL),
+                "overrides is not JSON: line 1, column ");
+}
+
+/* The rows of the word embeddings are a weight that every file must have with its shape. */
+Test(auto_model, mismatched_sizes)
+{
+    save_renamed(NULL);
+    br_auto_model_options options =
+        *BR_OPTIONS(br_auto_model, .class_name = "BertModel", .overrides = "{\"vocab_size\": 41}");
+    check_fails(br_auto_model_load(folder(), &options, NULL),
+                "key \"bert.embeddings.word_embeddings.weight\" is F32 [40, 16], must be F32, F16, "
+                "BF16 or F64 [41, 16]");
+    options.ignore_mismatched_sizes = true;
+    br_auto_model_report report;
+    br_module *model = br_auto_model_load(folder(), &options, &report);
+    cr_assert(model, "%s", br_error_message());
+    cr_assert_eq(report.mismatched, 1);
+    cr_assert_str_eq(report.mismatched_names,
+                     "bert.embeddings.word_embeddings.weight F32 [40, 16] unlike [41, 16]");
+    cr_assert_eq(report.missing, 1);
+    cr_assert_str_eq(report.missing_names, "embeddings.word_embeddings.weight");
+    br_scope *scope = br_scope_begin();
+    br_tensor *weight = br_module_get(model, "embeddings.word_embeddings.weight");
+    cr_assert_eq(br_size(weight, 0), 41);
+    double largest = br_item(br_max(br_abs(weight)));
+    cr_assert(largest > 0 && largest < 0.2, "%g", largest);
+    br_scope_end(scope);
+    br_auto_model_report_clear(&report);
+    br_module_free(model);
+}
+
+/* Both keys are named, although the first has another shape. */
+static void resize_twice(char out[200], const char *key)
+{
+    bool second = strcmp(key, "bert.embeddings.word_embeddings.weight") == 0;
+    snprintf(out, 200, "%s", second ? "bert.pooler.dense.gamma" : key);
+}
+
+Test(auto_model, mismatched_sizes_of_two_keys)
+{
+    save_renamed(resize_twice);
+    br_auto_model_options options =
+        *BR_OPTIONS(br_auto_model, .class_name = "BertModel", .overrides = "{\"vocab_size\": 41}",
+                    .ignore_mismatched_sizes = true);
+    check_fails(br_auto_model_load(folder(), &options, NULL), "both match");
+}
+
 /* ---- Weights of 16 bits ---------------------------------------------------------------------- */
 
 /* Writes the recorded model as BF16, truncated to the upper 16 bits, with no tensor aligned to F32.

@@ -175,6 +175,29 @@ Test(auto_model_save, labels_and_vocabulary_of_the_model)
     br_module_free(model);
 }
 
+Test(auto_model_save, overrides)
+{
+    br_hf_bert_config c = bert_config();
+    c.num_labels = 2;
+    br_module *model = (br_module *)br_hf_bert_for_sequence_classification_new(&c);
+    static const char changed[] = "\"id2label\": {\"0\": \"no\", \"1\": \"yes\"}, "
+                                  "\"problem_type\": \"single_label_classification\"";
+    char text[300];
+    snprintf(text, sizeof text, "{%s}", changed);
+    cr_assert(
+        br_auto_model_save(folder(), model,
+                           BR_OPTIONS(br_auto_model_save, .from = pretraining, .overrides = text)),
+        "%s", br_error_message());
+    snprintf(text, sizeof text, "{%s, \"architectures\": [\"BertForSequenceClassification\"]}",
+             changed);
+    check_config(pretraining, text);
+    check_fails(br_auto_model_save(folder(), model,
+                                   BR_OPTIONS(br_auto_model_save, .from = pretraining,
+                                              .overrides = "{\"hidden_act\": \"relu\"}")),
+                "hidden_act has another value than the model was made with");
+    br_module_free(model);
+}
+
 /* ---- Tied weights ---------------------------------------------------------------------------- */
 
 /* Replaces a tied weight of the model by a separate one, in a folder from which it is loaded. */

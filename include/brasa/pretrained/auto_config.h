@@ -27,6 +27,11 @@ typedef struct br_auto_config br_auto_config;
  * config.json. Returns NULL and an error on failure: BR_ERROR_IO if the file
  * cannot be read, BR_ERROR_FORMAT if it is invalid. */
 BR_API br_auto_config *br_auto_config_load(const char *path);
+/* Loads a configuration, and replaces keys of the file, as the keyword arguments of
+ * AutoConfig.from_pretrained() do. `overrides` is a JSON object, such as
+ * "{\"num_labels\": 3, \"attention_dropout\": 0.1}". A value replaces the whole value of its
+ * key, under each of the key's names. NULL: no key is replaced. */
+BR_API br_auto_config *br_auto_config_load_with(const char *path, const char *overrides);
 /* Frees a configuration. NULL is ignored. */
 BR_API void br_auto_config_free(br_auto_config *config);
 /* Returns the file's path. */

@@ -36,6 +36,12 @@ typedef struct br_auto_model_options {
     bool allow_missing_keys; /* allow any key to be missing, not only those of heads and the pooler
                               */
     const char *adapter;     /* a folder with an adapter, for br_lora_load(); NULL: none */
+    /* A JSON object, whose keys replace those of config.json, such as "{\"num_labels\": 3}", as in
+     * br_auto_config_load_with(). NULL: none. */
+    const char *overrides;
+    /* Newly initialize weights whose shape in the files is not the model's, such as those of a head
+     * for other labels. If it is false, they are an error. */
+    bool ignore_mismatched_sizes;
 } br_auto_model_options;
 #define br_auto_model_default_fields \
     .struct_size = sizeof(br_auto_model_options), .dtype = BR_DTYPE_AUTO
@@ -52,10 +58,12 @@ typedef struct br_auto_model_report {
     /* Number of missing weights of the base model's pooler, on which neither its last hidden state
      * nor the logits of language models depend. */
     int64_t missing_poolers;
+    int64_t mismatched; /* number of those with another shape, for ignore_mismatched_sizes */
     int64_t unknown;        /* unknown keys of config.json, which may change numbers */
     char *converted_names;  /* "pooler.dense.weight from BF16 to F32" */
     char *renamed_names;    /* "bert.pooler.dense.weight as pooler.dense.weight" */
     char *missing_names;    /* weights that were newly initialized by this thread's generator */
+    char *mismatched_names; /* "classifier.weight F32 [2, 768] unlike [3, 768]"; also missing */
     char *unexpected_names; /* keys that are in the files, but not in the class */
     char *ignored_names;    /* unneeded keys: of old files, and copies of tied weights */
     char *untied_names;     /* "lm_head.weight unlike transformer.wte.weight" */
@@ -87,6 +95,7 @@ typedef struct br_auto_model_save_options {
     /* The folder with the model's config.json, usually the one that the model was loaded from.
      * NULL: the folder that is written, which must have one. */
     const char *from;
+    const char *overrides; /* replace keys of its config.json, as in br_auto_model_options */
 } br_auto_model_save_options;
 #define br_auto_model_save_default_fields .struct_size = sizeof(br_auto_model_save_options)
 BR_API br_auto_model_save_options br_auto_model_save_defaults(void);
