@@ -6,16 +6,20 @@ static const char help[] =
     "Usage: brasa finetune --model DIR --data FILE [OPTION]...\n"
     "       brasa finetune --resume --data FILE [OPTION]...\n"
     "\n"
-    "Trains a pretrained language model on your texts, and shows what it generates for\n"
-    "some of them.\n"
+    "Trains a pretrained model on your texts, and shows what it makes of some of them.\n"
     "\n"
     "  -m, --model DIR      folder of the model, as for 'brasa generate'\n"
-    "      --data FILE      a text, or lines of JSON: {\"text\": ...}, {\"prompt\": ...,\n"
-    "                       \"completion\": ...}, or {\"messages\": [{\"role\": ...,\n"
+    "      --objective O    text (default): a language model generates texts or answers;\n"
+    "                       classify: an encoder gives labels to texts, as for\n"
+    "                       'brasa classify'\n"
+    "      --data FILE      for text: a text, or lines of JSON: {\"text\": ...}, {\"prompt\":\n"
+    "                       ..., \"completion\": ...}, or {\"messages\": [{\"role\": ...,\n"
     "                       \"content\": ...}, ...]} for the model's chat template. The loss\n"
-    "                       counts texts, completions, and the assistant's answers\n"
-    "      --preset NAME    lora (default): train a LoRA adapter beside the frozen weights;\n"
-    "                       full: train all parameters\n"
+    "                       counts texts, completions, and the assistant's answers.\n"
+    "                       For classify: CSV with the columns text and label (and\n"
+    "                       text_pair), or lines of JSON with these keys\n"
+    "      --preset NAME    lora: train a LoRA adapter beside the frozen weights (default\n"
+    "                       for text); full: train all parameters (default for classify)\n"
     "      --steps N        total number of steps (default: 3 passes over the data)\n"
     "      --seed S         seed of the order of the examples, and of dropout\n"
     "      --threads N      number of threads; it does not change the results\n"
@@ -30,7 +34,7 @@ static const char help[] =
     "      --lr X           learning rate, which falls to 0\n"
     "      --set KEY=VALUE  change a setting; may be repeated\n"
     "      --out DIR        directory of the results (default: out/finetune): the folder\n"
-    "                       adapter and, with --preset full or --set merge=true, model;\n"
+    "                       adapter, model, or both (--preset, --set merge=true);\n"
     "                       checkpoint.safetensors; log.jsonl, one line per step\n"
     "                       with the loss before the update and the step's time in\n"
     "                       seconds; loss.svg and metrics.svg; event files for\n"
@@ -50,12 +54,13 @@ static const char help[] =
 
 static const struct option options[] = {
     { "model", required_argument, NULL, 'm' },
+    { "objective", required_argument, NULL, OBJECTIVE },
     TRAIN_OPTIONS,
 };
 
 int cli_finetune(int argc, char **argv)
 {
-    static const train_command command = { .recipe = &recipe_finetune,
+    static const train_command command = { .objectives = train_objectives,
                                            .help = help,
                                            .letters = "m:h",
                                            .options = options,

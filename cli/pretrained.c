@@ -2,6 +2,7 @@
 #include "cli/pretrained.h"
 
 #include "cli/cli.h"
+#include "train/loading.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -140,37 +141,12 @@ bool pretrained_check_ids(const char *command, const br_tokenizer *tokenizer, co
     return !br_failed();
 }
 
-static void warn(const char *dir, const br_auto_model_report *report)
-{
-    if (report->unknown > 0)
-        fprintf(stderr,
-                "brasa: warning: %s%s: results may differ from those of transformers, "
-                "because these keys are unknown: %s\n",
-                dir, br_gguf_is_file(dir) ? "" : "/config.json",
-                br_printable(report->unknown_names));
-    if (report->untied > 0)
-        fprintf(stderr,
-                "brasa: warning: %s: config.json ties weights that have different values in the "
-                "files; both values are kept: %s\n",
-                dir, br_printable(report->untied_names));
-    if (report->absent > 0)
-        fprintf(stderr,
-                "brasa: warning: %s/model.safetensors.index.json lists keys in files that do not "
-                "have them: %s\n",
-                dir, br_printable(report->absent_names));
-    if (report->missing > report->missing_poolers) /* no command uses the pooler */
-        fprintf(stderr,
-                "brasa: warning: %s: the files do not have these weights, which have random values "
-                "now: %s\n",
-                dir, br_printable(report->missing_names));
-}
-
 bool pretrained_warn(const char *dir, const br_tokenizer *tokenizer,
                      const br_auto_model_report *report)
 {
     if (!warn_of_tokens(dir, tokenizer))
         return false;
-    warn(dir, report);
+    loading_warn(stderr, dir, report);
     return true;
 }
 
@@ -186,7 +162,7 @@ void *pretrained_load(const char *dir, const char *class_name, const br_tokenize
                                                 .dtype = cli_dtype, .adapter = cli_adapter),
                                      r);
     if (model)
-        warn(dir, r);
+        loading_warn(stderr, dir, r);
     br_auto_model_report_clear(&own);
     return model;
 }

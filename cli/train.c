@@ -2,6 +2,7 @@
  */
 #include "train/train.h"
 #include "cli/cli.h"
+#include "cli/pretrained.h"
 #include "cli/progress.h"
 #include "cli/rank_parent.h"
 #include "cli/stop_signal.h"
@@ -115,6 +116,24 @@ static void assign(train_request *request, const char *key, const char *value)
     request->assignments[request->n_assignments++] = (assignment){ key, value };
 }
 
+/* Returns the recipe of an objective, or NULL. */
+static const recipe *find_objective(const char *name)
+{
+    const train_objective *o = train_objectives;
+    while (o->name && strcmp(o->name, name) != 0)
+        o++;
+    return o->recipe;
+}
+
+static const char *objective_names(void)
+{
+    static char text[128];
+    *text = 0;
+    for (const train_objective *o = train_objectives; o->name; o++)
+        names_add(text, sizeof text, o->name);
+    return text;
+}
+
 /* Handles one option; returns 0 or the exit status of a usage error. */
 static int parse_option(train_request *request, int option, const char *value)
 {
@@ -167,6 +186,12 @@ static int parse_option(train_request *request, int option, const char *value)
         if (value && !text_to_integer(value, 1, 1000, &request->profile))
             return cli_usage(cli_command, "--profile is '%s', must be 1 .. 1000", value);
         return 0;
+    case OBJECTIVE:
+        request->recipe = find_objective(value);
+        return request->recipe
+                   ? 0
+                   : cli_usage(cli_command, "--objective is '%s', must be one of %s%s", value,
+                               objective_names(), names_suggestion(value, objective_names()));
     case THREADS:
         if (!text_to_integer(value, 1, 1024, &threads))
             return cli_usage(cli_command, "--threads is '%s', must be 1 .. 1024", value);
@@ -296,7 +321,7 @@ static int parse(const train_command *command, train_request *request, int argc,
         if (c != 'h')
             status = parse_option(request, c, optarg);
     }
-    if (status == 0 && argc - optind > (command->recipe ? 0 : 1))
+    if (status == 0 && argc - optind > (command->objectives ? 0 : 1))
         status = cli_usage(cli_command, "unexpected argument '%s'", argv[argc - 1]);
     return status;
 }
@@ -320,12 +345,34 @@ static int check_needs(const train_command *command, const train_request *reques
     return 0;
 }
 
+/* Sets the recipe if no option did: that of the run to resume, or the default. */
+static int settle_objective(const train_command *command, train_request *request)
+{
+    if (!request->recipe && request->resume && request->out)
+        request->recipe = train_recipe_of_run(request->out);
+    else if (!request->recipe)
+        request->recipe = command->objectives->recipe;
+    return cli_report();
+}
+
+/* Checks the folder of --model of a new run before anything is written. */
+static int check_model(const train_request *request)
+{
+    for (int i = 0; i < request->n_assignments && !request->resume; i++)
+        if (request->assignments[i].key && strcmp(request->assignments[i].key, "model") == 0) {
+            int status = pretrained_check_folder("--model", request->assignments[i].value);
+            return status == CLI_CONTINUE ? 0 : status;
+        }
+    return 0;
+}
+
 static int run(const train_command *command, train_request *request, int argc, char **argv)
 {
     bool help_requested = false;
     int status = parse(command, request, argc, argv, &help_requested);
-    request->recipe = command->recipe;
-    if (status == 0 && !request->recipe && !(help_requested && optind == argc))
+    if (status == 0 && command->objectives)
+        status = settle_objective(command, request);
+    else if (status == 0 && !(help_requested && optind == argc))
         status = set_recipe(request, optind < argc ? argv[optind] : NULL);
     if (status == 0 && request->recipe)
         status = check(request);
@@ -333,6 +380,8 @@ static int run(const train_command *command, train_request *request, int argc, c
         return help(command, request);
     if (status == 0)
         status = check_needs(command, request);
+    if (status == 0)
+        status = check_model(request);
     return status ? status : train(request);
 }
 

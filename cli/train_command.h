@@ -21,7 +21,8 @@ enum {
     DATA,
     PROFILE,
     AMP,
-    DTYPE
+    DTYPE,
+    OBJECTIVE
 };
 
 /* The options of both commands, after their own ones. ./run reads these lines, too. */
@@ -46,9 +47,11 @@ enum {
 /* clang-format on */
 
 typedef struct train_command {
-    const recipe *recipe; /* the command's only one; NULL: an argument names it */
-    const char *help;     /* NULL: that of `brasa train` */
-    const char *letters;  /* the options of one letter, as for getopt() */
+    /* The recipes that --objective names, of which the first is the default and the last has no
+     * name; NULL: an argument names a recipe. */
+    const train_objective *objectives;
+    const char *help;    /* NULL: that of `brasa train` */
+    const char *letters; /* the options of one letter, as for getopt() */
     const struct option *options;
     const char *needs; /* an option that a new run must have; NULL: none */
 } train_command;

@@ -3,6 +3,7 @@
 
 #include <brasa/distributed.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
 static bool open(batches *b, br_dataset *dataset, br_loader_options options)
 {
@@ -47,6 +48,25 @@ bool batches_open_padded(batches *b, br_dataset *dataset, int64_t batch_size,
 bool batches_open_whole(batches *b, br_dataset *dataset, int64_t batch_size)
 {
     return open(b, dataset, *BR_OPTIONS(br_loader, .batch_size = batch_size, .seed = 0));
+}
+
+int64_t *batches_shuffled(int64_t n)
+{
+    int64_t *numbers = malloc((size_t)(n + 1) * sizeof *numbers);
+    if (!numbers) {
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the numbers of %" PRId64 " examples",
+                 n);
+        return NULL;
+    }
+    for (int64_t i = 0; i < n; i++)
+        numbers[i] = i;
+    br_python_random *random = br_python_random_new(br_initial_seed());
+    br_python_random_shuffle(random, n, numbers);
+    br_python_random_free(random);
+    if (!br_failed())
+        return numbers;
+    free(numbers);
+    return NULL;
 }
 
 int64_t batches_count(const batches *b)

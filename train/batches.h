@@ -24,6 +24,9 @@ bool batches_open_padded(batches *b, br_dataset *dataset, int64_t batch_size,
                          bool shuffle);
 /* Splits a dataset for evaluation: all items in order; the last batch may be smaller. */
 bool batches_open_whole(batches *b, br_dataset *dataset, int64_t batch_size);
+/* Returns the numbers 0 .. n - 1 in a random order that the seed determines. The caller frees them.
+ * Returns NULL with an error on failure. */
+int64_t *batches_shuffled(int64_t n);
 /* Returns the number of batches of an epoch. */
 int64_t batches_count(const batches *b);
 /* Stores the batch of a step (counted from 0) in fields[]. Leaves the thread's random generator

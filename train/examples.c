@@ -1,7 +1,7 @@
 /* train/examples.c - reads the examples that a language model is fine-tuned on. */
 #include "train/examples.h"
 #include "common/text.h"
-#include "io/json.h"
+#include "train/json_lines.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,21 +11,8 @@ typedef struct reader {
     examples *out;
     const examples_source *source;
     br_chat_template *chat; /* NULL until a line has messages */
-    int64_t line;           /* number of the current line; 0: the text has no lines */
+    int64_t line;           /* number of the current line */
 } reader;
-
-/* Sets an error about the current line, and returns false. */
-static bool refuse(const reader *r, const char *format, ...) BR_PRINTF(2, 3);
-static bool refuse(const reader *r, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    br_raise(BR_ERROR_FORMAT, "line %" PRId64 " of the data %s", r->line, text);
-    return false;
-}
 
 /* ---- Storing --------------------------------------------------------------------------------- */
 
@@ -198,10 +185,11 @@ static bool mark_answer(const reader *r, const json_t *line, size_t k, const cha
     char *before = render(r, line, k, true), *after = render(r, line, k + 1, false);
     bool ok = before && after;
     if (ok && (!begins_with(text, before) || !begins_with(text, after)))
-        ok = refuse(r,
-                    "has messages whose text depends on later ones in the chat template, so that "
-                    "message %zu has no text of its own: set loss_on=all",
-                    k + 1);
+        ok = json_line_refuse(
+            r->line,
+            "has messages whose text depends on later ones in the chat template, so that "
+            "message %zu has no text of its own: set loss_on=all",
+            k + 1);
     if (ok)
         mark(e, counts, strlen(before), strlen(after));
     br_free(before);
@@ -237,7 +225,7 @@ static bool add_messages(reader *r, const json_t *line)
 {
     const json_t *messages = json_object_get(line, "messages");
     if (!json_is_array(messages) || json_array_size(messages) == 0)
-        return refuse(r, "has \"messages\" that are not a list of messages");
+        return json_line_refuse(r->line, "has \"messages\" that are not a list of messages");
     if (!r->chat)
         r->chat = br_chat_template_load(r->source->folder, NULL, r->source->tokenizer);
     char *text = r->chat ? render(r, line, json_array_size(messages), false) : NULL;
@@ -248,69 +236,27 @@ static bool add_messages(reader *r, const json_t *line)
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* Returns the string of a key. Sets an error if it is no string. */
-static const json_t *string_of(const reader *r, const json_t *line, const char *key)
-{
-    const json_t *value = json_object_get(line, key);
-    if (!json_is_string(value)) {
-        refuse(r, "has %s \"%s\"%s", value ? "a" : "no", key, value ? " that is no string" : "");
-        return NULL;
-    }
-    return value;
-}
-
 static bool add_object(reader *r, const json_t *line)
 {
     if (json_object_get(line, "messages"))
         return add_messages(r, line);
     if (json_object_get(line, "prompt") || json_object_get(line, "completion")) {
-        const json_t *prompt = string_of(r, line, "prompt");
-        const json_t *completion = prompt ? string_of(r, line, "completion") : NULL;
+        const json_t *prompt = json_line_string(r->line, line, "prompt");
+        const json_t *completion = prompt ? json_line_string(r->line, line, "completion") : NULL;
         return completion && add_completion(r, prompt, completion);
     }
     if (!json_object_get(line, "text"))
-        return refuse(r, "must have \"text\", \"prompt\" and \"completion\", or \"messages\"");
-    const json_t *text = string_of(r, line, "text");
+        return json_line_refuse(
+            r->line, "must have \"text\", \"prompt\" and \"completion\", or \"messages\"");
+    const json_t *text = json_line_string(r->line, line, "text");
     return text && add_text(r, json_string_value(text), json_string_length(text));
 }
 
-/* Returns the line's object, which the caller frees with json_decref(); NULL with an error. */
-static json_t *parse(const reader *r, br_text line)
+static bool read_line(void *context, int64_t number, const json_t *line)
 {
-    json_error_t error;
-    json_t *json = br__json_parse("finetune", "the data", line.data, (size_t)line.length, &error);
-    if (!json && !br_failed())
-        refuse(r, "is not JSON: column %d: %s; if the data are a plain text, set format=text",
-               error.column, br_printable(error.text));
-    else if (json && !json_is_object(json))
-        refuse(r, "is not a JSON object");
-    if (!br_failed())
-        return json;
-    json_decref(json);
-    return NULL;
-}
-
-static bool is_blank(br_text line)
-{
-    for (int64_t i = 0; i < line.length; i++)
-        if (!strchr(" \t\r", line.data[i]) || !line.data[i])
-            return false;
-    return true;
-}
-
-static bool read_lines(reader *r, const char *data, const char *end)
-{
-    br_text line;
-    for (r->line = 1; text_next_line(&data, end, '\n', &line); r->line++) {
-        if (is_blank(line))
-            continue;
-        json_t *json = parse(r, line);
-        bool ok = json && add_object(r, json);
-        json_decref(json);
-        if (!ok)
-            return false;
-    }
-    return true;
+    reader *r = context;
+    r->line = number;
+    return add_object(r, line);
 }
 
 /* Cuts a text into examples of `length` tokens. */
@@ -338,8 +284,10 @@ bool examples_read(examples *e, const examples_source *source, const char *data,
     reader r = { .out = e, .source = source };
     const char *end = data + length, *first = text_first_line(data, end);
     *e = (examples){ 0 };
-    bool ok = has_lines(source->format, first, end) ? read_lines(&r, first, end)
-                                                    : read_text(&r, first, (size_t)(end - first));
+    bool ok = has_lines(source->format, first, end)
+                  ? json_lines_each(first, end, "; if the data are a plain text, set format=text",
+                                    read_line, &r)
+                  : read_text(&r, first, (size_t)(end - first));
     br_chat_template_free(r.chat);
     if (ok && e->count == 0) {
         br_raise(BR_ERROR_ARGUMENT, "the data has no example with a token to predict");

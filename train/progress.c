@@ -23,6 +23,9 @@ void trainer_report_progress(const trainer *t, const train_request *request, con
     size_t n = strlen(text);
     if (latest->step > 0 && latest->step != t->step)
         snprintf(text + n, sizeof text - n, " (step %" PRId64 ")", latest->step);
+    n = strlen(text);
+    if (latest->tokens_per_second > 0)
+        snprintf(text + n, sizeof text - n, "  %.0f tokens/s", latest->tokens_per_second);
     if (request->progress)
         request->progress(request->context, t->step, text);
 }

@@ -185,15 +185,11 @@ static bool hold_out(classifier_task *self)
                  "held_out is %g, which holds out %" PRId64 " of %" PRId64
                  " texts, must hold out 1 .. %" PRId64,
                  self->held_out_part, self->held_out, n, n - 1);
-    self->numbers = calloc((size_t)n, sizeof *self->numbers);
+    if (!br_failed())
+        self->numbers = batches_shuffled(n);
     self->predictions = calloc((size_t)n, sizeof *self->predictions);
-    if (!self->numbers || !self->predictions)
-        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the indices of %" PRId64 " texts", n);
-    for (int64_t i = 0; i < n && !br_failed(); i++)
-        self->numbers[i] = i;
-    br_python_random *random = br_python_random_new(br_initial_seed());
-    br_python_random_shuffle(random, n, self->numbers);
-    br_python_random_free(random);
+    if (!self->predictions)
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the labels of %" PRId64 " texts", n);
     return !br_failed();
 }
 

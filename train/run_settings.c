@@ -82,6 +82,9 @@ static void add_settings(trainer *t)
             (setting){ "patience", SETTING_INTEGER, &o->patience, 0, 1e9, true,
                        "stop after this many evaluations without a smaller loss; 0: never" });
     }
+    settings_add(&t->settings,
+                 (setting){ "show_every", SETTING_INTEGER, &o->show_every, 0, 1e9, true,
+                            "steps between printed predictions; 0: only at the end" });
     settings_add(&t->settings, (setting){ "checkpoint_every", SETTING_INTEGER, &o->checkpoint_every,
                                           1, 1e9, true, "steps between checkpoints" });
     t->recipe->settings(t->self, &t->settings);

@@ -25,6 +25,7 @@ typedef struct train_options {
     double clip;        /* largest norm of the gradients; 0: no limit */
     int64_t workers;    /* threads that prefetch batches; 0: none */
     int64_t eval_every; /* steps between evaluations, if the recipe evaluates */
+    int64_t show_every; /* steps between printed predictions; 0: only at the end */
     int64_t patience; /* evaluations without a smaller first metric that end the run; 0: no limit */
 } train_options;
 
@@ -51,13 +52,17 @@ typedef struct recipe {
                           size_t length);
     /* Returns the number of batches of a run whose setting steps is 0. NULL: it has no steps. */
     int64_t (*default_batches)(const void *self);
+    /* Prints warnings about the model before the first step. The field may be NULL. */
+    void (*describe)(void *self, FILE *out);
+    /* Returns the number of tokens that the batches of this rank had so far. NULL: not counted. */
+    int64_t (*tokens)(const void *self);
     /* Returns the loss of a batch, counted from 0, and stores its terms. The data depend only on
      * the seed and the batch's number, so that a run can be resumed. */
     br_tensor *(*loss)(void *self, int64_t batch, br_tensor **addends);
     /* Evaluates the model, in evaluation mode and without gradients, on data that is not used for
      * training. Does not use the random generator. NULL if there are no metrics. */
     void (*evaluate)(void *self, double *metrics);
-    /* Prints predictions of the model. */
+    /* Prints predictions of the model. Does not use the random generator. */
     void (*show)(void *self, FILE *out);
     /* Writes the result of a run that has done all its steps to its directory, and its name to
      * `out` unless it is NULL. Returns false on error. The field may be NULL. */
@@ -73,7 +78,14 @@ typedef struct recipe {
 
 /* The recipes (train/recipes.c). */
 extern const recipe recipe_bert_scratch, recipe_copy_task, recipe_vanilla, recipe_classifier;
-extern const recipe recipe_finetune; /* of `brasa finetune`; not in train_recipes */
+/* The objectives of `brasa finetune` (train/finetune.h), which are not in train_recipes. */
+extern const recipe recipe_finetune_text, recipe_finetune_labels;
+typedef struct train_objective {
+    const char *name;
+    const recipe *recipe;
+} train_objective;
+extern const train_objective
+    train_objectives[]; /* the first is the default; the last has no name */
 extern const recipe *const train_recipes[];
 extern const int train_num_recipes;
 /* Returns the recipe of that name, or NULL. */
@@ -96,7 +108,7 @@ typedef struct train_request {
     /* The run's size, predictions, tables of the profile, names of the files; NULL: not written. */
     FILE *report;
     /* Called before the first step, after each step with its losses as text, and after the last
-     * one. */
+     * one. `end` is also called before a text is written during the run. */
     void (*begin)(void *context, int64_t step, int64_t steps);
     void (*progress)(void *context, int64_t step, const char *text);
     void (*end)(void *context);

@@ -247,18 +247,45 @@ static bool is_stopped(const trainer *t, const train_request *request)
     return t->stopped || (t->ranks.size == 1 && is_asked_to_stop(request));
 }
 
+static void show(trainer *t, FILE *out)
+{
+    br_eval(t->model);
+    br_scope *scope = br_no_grad_begin();
+    t->recipe->show(t->self, out);
+    br_scope_end(scope);
+    br_train(t->model, true);
+}
+
+/* Prints predictions after every show_every steps but the last, after which report() does. */
+static bool show_between(trainer *t, const train_request *request)
+{
+    int64_t each = t->options.show_every;
+    if (!request->report || each == 0 || t->step % each != 0 || t->step == t->options.steps)
+        return true;
+    if (request->end)
+        request->end(request->context);
+    fprintf(request->report, "After step %" PRId64 ":\n", t->step);
+    show(t, request->report);
+    fflush(request->report);
+    return !br_failed();
+}
+
 /* Runs a step, evaluates the model, and records the results. */
 static bool train_step(trainer *t, const train_request *request, double *values, evaluation *latest)
 {
     double started = clock_seconds();
+    int64_t tokens = t->recipe->tokens ? t->recipe->tokens(t->self) : 0;
     bool ok = step_profile_before(&t->profile) &&
               trainer_step(t, is_asked_to_stop(request), values) && step_profile_after(&t->profile);
     double seconds = clock_seconds() - started;
     if (!ok || !trainer_evaluate(t, values + t->log.n_losses) ||
         (t->ranks.rank == 0 && !trainer_record(t, values, seconds)))
         return false;
+    if (t->recipe->tokens && t->ranks.size == 1)
+        latest->tokens_per_second =
+            (double)(t->recipe->tokens(t->self) - tokens) / (seconds > 0 ? seconds : 1);
     trainer_report_progress(t, request, values, latest);
-    return true;
+    return show_between(t, request);
 }
 
 /* Returns whether the run has had no new minimum for long enough, which only rank 0 knows. */
@@ -293,15 +320,6 @@ static bool train(trainer *t, const train_request *request)
     return ok && (t->ranks.rank > 0 || draw(t));
 }
 
-static void show(trainer *t, FILE *out)
-{
-    br_eval(t->model);
-    br_scope *scope = br_no_grad_begin();
-    t->recipe->show(t->self, out);
-    br_scope_end(scope);
-    br_train(t->model, true);
-}
-
 /* ---- A run ----------------------------------------------------------------------------------- */
 
 /* Reports the results of a run that has done all its steps. */
@@ -320,6 +338,8 @@ static void report(trainer *t, FILE *out)
 
 static void announce(const trainer *t, FILE *out)
 {
+    if (t->recipe->describe)
+        t->recipe->describe(t->self, out);
     fprintf(out, "%s: %" PRId64 " parameters, steps %" PRId64 " to %" PRId64, t->recipe->name,
             br_count_parameters(t->model, true), t->step + 1, t->options.steps);
     if (t->ranks.size > 1)

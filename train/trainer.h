@@ -55,14 +55,15 @@ bool trainer_record(trainer *t, const double *values, double seconds);
 /* Returns whether the first metric, a loss, has had no new minimum for `patience` evaluations. */
 bool trainer_is_exhausted(const trainer *t);
 
-/* The metrics of the latest evaluation. */
+/* The metrics of the latest evaluation, and the speed of the last step. */
 typedef struct evaluation {
     double metrics[LOG_MAX_VALUES]; /* NaN: none yet */
     int64_t step;
+    double tokens_per_second; /* of the last step; 0: not counted */
 } evaluation;
 
 /* Reports the progress: the loss, or its terms if there are several, and the latest metrics, with
- * the step of their evaluation if that is not this one. */
+ * the step of their evaluation if that is not this one, and the speed. */
 void trainer_report_progress(const trainer *t, const train_request *request, const double *values,
                              evaluation *latest);
 

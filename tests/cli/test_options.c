@@ -28,7 +28,7 @@ typedef struct pair {
 #define AGAIN(options) TRAIN("run", "--overwrite " options)
 #define TUNE(name, options)                                                                  \
     "--data $OUT/texts --set held_out=0 --overwrite --steps 2 --lr 0.01 -m $OUT/gpt2 --out " \
-    "$OUT/" name " " options " 2>&1 | sed 's/  [0-9.]* steps.*//'"
+    "$OUT/" name " " options " 2>&1 | sed 's/  [0-9.]* tokens.*//'"
 #define RETUNE(options) TUNE("tuned", options)
 /* Counts the lines of a measurement that match. */
 #define TIMED(part, options, pattern) \
@@ -177,6 +177,7 @@ static const pair pairs[] = {
     { "train", "profile", AGAIN(""), AGAIN("--profile=0"), false },
 
     { "finetune", "model", RETUNE(""), RETUNE("-m $OUT/t5"), false },
+    { "finetune", "objective", RETUNE(""), RETUNE("--objective classify"), false },
     { "finetune", "data", RETUNE(""), RETUNE("--data $OUT/one"), false },
     { "finetune", "preset", RETUNE(""), RETUNE("--preset full"), false },
     { "finetune", "steps", RETUNE(""), RETUNE("--steps 1"), false },

@@ -59,6 +59,7 @@ static const special specials[] = {
     { NULL, "workers", "1", "", true },
     /* Only when checkpoints are written, not what a run computes. */
     { NULL, "checkpoint_every", "2", "", true },
+    { NULL, "show_every", "2", "", false },
 };
 enum { N_SPECIALS = sizeof specials / sizeof *specials, SIZE = 1 << 16 };
 
@@ -202,6 +203,7 @@ static const struct {
     { NULL, "eval_every", "an integer in 1 .. 1000000000" },
     { NULL, "patience", "an integer in 0 .. 1000000000" },
     { NULL, "checkpoint_every", "an integer in 1 .. 1000000000" },
+    { NULL, "show_every", "an integer in 0 .. 1000000000" },
     { NULL, "layers", "an integer in 1 .. 1024" },
     { NULL, "length", "an integer in 2 .. 16384" },
     { NULL, "dropout", "a number in 0 .. 1" },

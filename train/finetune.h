@@ -1,0 +1,79 @@
+/* train/finetune.h - what the objectives of `brasa finetune` share: settings, loading the model and
+ * adding an adapter, holding examples out, batches, and the folders of the result.
+ *
+ * An objective is a recipe whose struct begins with a `finetune`. */
+#ifndef BRASA_TRAIN_FINETUNE_H
+#define BRASA_TRAIN_FINETUNE_H
+
+#include "train/batches.h"
+#include "train/train.h"
+
+typedef struct finetune {
+    setting_text model_dir;
+    int64_t length, batch, epochs;
+    double held_out_part;
+    bool checkpoint_layers;
+    bool lora, use_dora, use_rslora, merge;
+    int64_t r;
+    double lora_alpha, lora_dropout;
+    setting_text target_modules; /* names with commas between them */
+
+    const br_model_family *family;
+    const br_model_class *class;
+    int64_t limit; /* length, or what the model takes if that is less */
+    br_tokenizer *tokenizer;
+    br_module *model;
+    br_auto_model_report report; /* of loading the model */
+
+    int64_t held_out, *numbers; /* indices of all examples, the held-out ones first */
+    br_dataset *all, *train_set, *held_out_set;
+    batches batches, held_out_batches;
+    int64_t tokens; /* of the batches that this rank has trained on, with padding */
+} finetune;
+
+/* Sets the defaults of both presets. */
+void finetune_preset(finetune *f, train_options *options, bool lora, double lr);
+void finetune_add_settings(finetune *f, settings *s);
+
+/* Finds the class of the model's family for a task, and loads the tokenizer. `what` says in a
+ * message what the family lacks, such as "no language model that predicts the next token". */
+bool finetune_begin(finetune *f, br_model_task task, const char *what);
+/* Loads the model in that dtype, adds the adapter of the settings, and prepares it for training.
+ * `overrides` replace keys of its config.json, or are NULL. With `new_head`, a head that the files
+ * lack, or have for other labels, is initialized, and an adapter trains the heads whole. */
+bool finetune_load(finetune *f, br_dtype dtype, const char *overrides, bool new_head);
+
+/* The examples of an objective. */
+typedef struct finetune_data {
+    int64_t count;
+    int n_fields;
+    br_dataset_get_fn get;
+    void *context;
+    int64_t (*length)(const void *context, int64_t i); /* number of tokens of example i */
+    const double *padding;                             /* of each field */
+} finetune_data;
+
+/* Holds examples out, at random by the seed but at least one to train on, and opens the batches,
+ * which have examples of similar length. */
+bool finetune_open(finetune *f, const finetune_data *data, int64_t workers);
+
+/* Write the whole model and the adapter to folders in `folder`, and their names to `out` unless it
+ * is NULL. `command` uses the result: "generate". `argument` is what it needs: "PROMPT". An adapter
+ * alone does not have `overrides`, so no command is named for it then. */
+typedef struct finetune_result {
+    const char *folder, *command, *argument;
+    const char *overrides; /* of the model's config.json, or NULL */
+    const char *task_type; /* peft's name of the task */
+    FILE *out;
+} finetune_result;
+bool finetune_save_model(const finetune *f, const finetune_result *result);
+bool finetune_save_adapter(const finetune *f, const finetune_result *result);
+
+void finetune_end(finetune *f);
+
+/* The functions of a recipe that are the same for all objectives; `self` begins with a finetune. */
+int64_t finetune_default_batches(const void *self);
+int64_t finetune_tokens(const void *self);
+void finetune_describe(void *self, FILE *out);
+
+#endif

@@ -1,0 +1,238 @@
+/* train/finetune_text.c - the objective "text" of `brasa finetune`: trains a pretrained language
+ * model on texts, prompts with completions, or conversations. */
+#include "train/examples.h"
+#include "train/finetune.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { IDS, LABELS, FIELDS }; /* fields of an item: i64 [n], i64 [n] */
+enum { SHOWN = 3, SHOWN_TOKENS = 48, SHOWN_PROMPT = 64 };
+
+typedef struct text_task {
+    finetune base;
+    setting_choice format, loss_on;
+    examples examples;
+} text_task;
+
+static const char *const formats[] = { "auto", "text", "jsonl", NULL };
+
+enum { ON_COMPLETIONS, ON_ALL };
+static const char *const loss_on[] = { "completions", "all", NULL };
+
+/* ---- Settings -------------------------------------------------------------------------------- */
+
+static void preset(void *context, const char *name, bool as_written, train_options *options)
+{
+    (void)as_written;
+    text_task *self = context;
+    bool lora = strcmp(name, "lora") == 0;
+    finetune_preset(&self->base, options, lora, lora ? 2e-4 : 2e-5);
+    self->format = (setting_choice){ .names = formats };
+    self->loss_on = (setting_choice){ .names = loss_on };
+}
+
+static void add_settings(void *context, settings *s)
+{
+    text_task *self = context;
+    finetune_add_settings(&self->base, s);
+    settings_add(s, (setting){ "format", SETTING_CHOICE, &self->format, 0, 0, false,
+                               "of the data: text, jsonl, or auto" });
+    settings_add(s, (setting){ "loss_on", SETTING_CHOICE, &self->loss_on, 0, 0, false,
+                               "completions and answers, or all tokens" });
+}
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+static bool get_example(void *context, int64_t i, br_tensor **fields)
+{
+    const examples *e = &((text_task *)context)->examples;
+    int64_t n = examples_length(e, i);
+    fields[IDS] = br_from_i64(BR_SHAPE(n), examples_ids(e, i));
+    fields[LABELS] = br_from_i64(BR_SHAPE(n), examples_labels(e, i));
+    return !br_failed();
+}
+
+static int64_t length_of(const void *context, int64_t i)
+{
+    return examples_length(&((const text_task *)context)->examples, i);
+}
+
+static bool read_examples(text_task *self, const char *text, size_t length)
+{
+    const examples_source source = { .format = (examples_format)self->format.index,
+                                     .tokenizer = self->base.tokenizer,
+                                     .folder = self->base.model_dir.text,
+                                     .length = self->base.limit,
+                                     .all_tokens = self->loss_on.index == ON_ALL };
+    return examples_read(&self->examples, &source, text, length);
+}
+
+/* Padding has no label, and follows the tokens that a label depends on, so that it needs no mask;
+ * any id will do. */
+static br_module *prepare(void *context, const train_options *options, const char *text,
+                          size_t length)
+{
+    static const double padding[FIELDS] = { [IDS] = 0, [LABELS] = EXAMPLES_IGNORED };
+    text_task *self = context;
+    finetune *f = &self->base;
+    if (!finetune_begin(f, BR_TASK_CAUSAL_LM,
+                        "no language model that predicts the next token; --objective classify "
+                        "trains a classifier of texts") ||
+        !finetune_load(f, train_dtype(options), NULL, false) || !read_examples(self, text, length))
+        return NULL;
+    const finetune_data data = { .count = self->examples.count,
+                                 .n_fields = FIELDS,
+                                 .get = get_example,
+                                 .context = self,
+                                 .length = length_of,
+                                 .padding = padding };
+    return finetune_open(f, &data, options->workers) ? f->model : NULL;
+}
+
+/* ---- Training -------------------------------------------------------------------------------- */
+
+static br_tensor *loss_of(const text_task *self, br_tensor *const *batch)
+{
+    br_model_input input = { .batch.ids = batch[IDS] };
+    const br_model_class *class = self->base.class;
+    if (class->loss)
+        return class->loss(self->base.model, &input, batch[LABELS]);
+    return br_causal_lm_loss(class->forward(self->base.model, &input), batch[LABELS]);
+}
+
+static br_tensor *loss(void *context, int64_t step, br_tensor **addends)
+{
+    (void)addends;
+    text_task *self = context;
+    br_tensor *batch[FIELDS];
+    if (!batches_get(&self->base.batches, step, batch))
+        return NULL;
+    self->base.tokens += br_numel(batch[IDS]);
+    return loss_of(self, batch);
+}
+
+/* The mean loss of all tokens that count in the held-out examples. */
+static void evaluate(void *context, double *metrics)
+{
+    text_task *self = context;
+    double sum = 0, tokens = 0;
+    finetune *f = &self->base;
+    int64_t n = f->held_out > 0 ? batches_count(&f->held_out_batches) : 0;
+    for (int64_t k = 0; k < n && !br_failed(); k++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *batch[FIELDS];
+        if (batches_get(&f->held_out_batches, k, batch)) {
+            br_tensor *counts =
+                br_ne_scalar(br_slice(batch[LABELS], 1, 1, BR_ALL, 1), EXAMPLES_IGNORED);
+            double count = br_item(br_sum(br_to(counts, BR_F64)));
+            sum += br_item(loss_of(self, batch)) * count;
+            tokens += count;
+        }
+        br_scope_end(scope);
+    }
+    metrics[0] = sum / tokens; /* NaN without held-out examples */
+}
+
+/* ---- Showing --------------------------------------------------------------------------------- */
+
+/* Prints ids as text. */
+static void print_ids(FILE *out, const text_task *self, const char *what, int64_t n,
+                      const int64_t *ids)
+{
+    char *text = br_tokenizer_decode(self->base.tokenizer, n, ids, true);
+    if (text)
+        fprintf(out, "%s%s\n", what, br_printable(text));
+    br_free(text);
+}
+
+/* Shows what the model generates for the prompt of an example, or for the beginning of a text. */
+static void show_example(FILE *out, const text_task *self, int64_t i)
+{
+    const int64_t *ids = examples_ids(&self->examples, i);
+    int64_t n = examples_length(&self->examples, i), prompt = examples_prompt(&self->examples, i);
+    int64_t eos = br_tokenizer_special_id(self->base.tokenizer, BR_TOKEN_EOS);
+    if (prompt == 0)
+        prompt = n / 2 < SHOWN_PROMPT ? (n + 1) / 2 : SHOWN_PROMPT;
+    br_scope *scope = br_scope_begin();
+    br_model_source source = { .model = self->base.model };
+    br_language_model lm = self->base.class->language_model(&source);
+    br_tensor *generated =
+        br_generate(&lm, br_from_i64(BR_SHAPE(1, prompt), ids),
+                    BR_OPTIONS(br_generate, .max_new_tokens = SHOWN_TOKENS,
+                               .n_eos = eos >= 0 ? 1 : 0, .eos_token_ids = &eos));
+    if (generated) {
+        int64_t shown = prompt < SHOWN_PROMPT ? prompt : SHOWN_PROMPT;
+        fprintf(out, "\n");
+        print_ids(out, self, "prompt:   ", shown, ids + prompt - shown);
+        print_ids(out, self, "expected: ", n - prompt < SHOWN_TOKENS ? n - prompt : SHOWN_TOKENS,
+                  ids + prompt);
+        print_ids(out, self, "model:    ", br_size(generated, 1) - prompt,
+                  br_data_i64(generated) + prompt);
+    }
+    br_scope_end(scope);
+}
+
+static void show(void *context, FILE *out)
+{
+    const text_task *self = context;
+    const examples *e = &self->examples;
+    fprintf(out, "%" PRId64 " examples, %" PRId64 " of them held out, %" PRId64 " tokens", e->count,
+            self->base.held_out, e->n_ids);
+    if (e->cut > 0)
+        fprintf(out, "; %" PRId64 " longer than %" PRId64 " tokens were cut", e->cut,
+                self->base.limit);
+    if (e->dropped > 0)
+        fprintf(out, "; %" PRId64 " without a token to predict were left out", e->dropped);
+    fprintf(out, "\n");
+    for (int64_t i = 0; i < SHOWN && i < e->count && !br_failed(); i++)
+        show_example(out, self, self->base.numbers[i]);
+}
+
+/* ---- The result ------------------------------------------------------------------------------ */
+
+static bool finish(void *context, const char *folder, FILE *out)
+{
+    text_task *self = context;
+    finetune *f = &self->base;
+    const finetune_result result = { .folder = folder,
+                                     .command = "generate",
+                                     .argument = "PROMPT",
+                                     .task_type = "CAUSAL_LM",
+                                     .out = out };
+    if (!f->lora)
+        return finetune_save_model(f, &result);
+    return finetune_save_adapter(f, &result) &&
+           (!f->merge || (br_lora_merge_and_unload(f->model) && finetune_save_model(f, &result)));
+}
+
+static void destroy(void *context)
+{
+    text_task *self = context;
+    finetune_end(&self->base);
+    examples_free(&self->examples);
+}
+
+const recipe recipe_finetune_text = {
+    .name = "finetune",
+    .summary = "train a pretrained language model on your texts",
+    .needs_data = "a text, or lines of JSON with \"text\", \"prompt\" and \"completion\", or "
+                  "\"messages\"",
+    .presets = (const char *const[]){ "lora", "full", NULL },
+    .addends = (const char *const[]){ NULL },
+    .metrics = (const char *const[]){ "eval_loss", NULL },
+    .size = sizeof(text_task),
+    .preset = preset,
+    .settings = add_settings,
+    .loads_dtype = true,
+    .saves_trainable = true,
+    .prepare = prepare,
+    .default_batches = finetune_default_batches,
+    .describe = finetune_describe,
+    .tokens = finetune_tokens,
+    .loss = loss,
+    .evaluate = evaluate,
+    .show = show,
+    .finish = finish,
+    .destroy = destroy,
+};
