@@ -63,8 +63,7 @@ static bool list_own(loading *l)
 {
     l->own = br_state_dict(l->module);
     l->wanted = l->own ? br__file_keys(l->names, l->is_gguf, l->own) : NULL;
-    l->mismatches =
-        l->wanted ? br_calloc((size_t)l->own->count + 1, sizeof *l->mismatches) : NULL;
+    l->mismatches = l->wanted ? br_calloc((size_t)l->own->count + 1, sizeof *l->mismatches) : NULL;
     return l->mismatches != NULL;
 }
 

@@ -140,6 +140,14 @@ int64_t br_sentence_transformer_dimension(const br_sentence_transformer *self)
     return br__required("sentence_transformer_dimension", "self", self) ? self->dimension : 0;
 }
 
+int64_t br_sentence_transformer_max_seq_length(const br_sentence_transformer *self)
+{
+    if (!br__required("sentence_transformer_max_seq_length", "self", self))
+        return 0;
+    int64_t own = self->settings.max_length, most = self->limits.max_tokens;
+    return own > 0 ? br__min(own, most) : most;
+}
+
 const char *br_sentence_transformer_folder(const br_sentence_transformer *self)
 {
     return br__required("sentence_transformer_folder", "self", self) ? self->settings.folder : NULL;

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool csv_begin(csv *c, char separator, const char *text, size_t length)
 {
@@ -108,4 +109,13 @@ bool csv_next(csv *c)
         c->at++;
     }
     return false;
+}
+
+int64_t csv_find(const csv *c, const char *text)
+{
+    const size_t n = strlen(text);
+    for (int64_t i = 0; i < c->n; i++)
+        if ((size_t)c->fields[i].length == n && memcmp(c->fields[i].data, text, n) == 0)
+            return i;
+    return -1;
 }

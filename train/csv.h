@@ -19,6 +19,8 @@ bool csv_begin(csv *c, char separator, const char *text, size_t length);
 /* Reads the next record that is not an empty line. Returns false at the end, and with an error on
  * failure. The fields are valid until the next call. */
 bool csv_next(csv *c);
+/* Returns the index of the field with that text in the last record, or -1. */
+int64_t csv_find(const csv *c, const char *text);
 void csv_end(csv *c);
 
 #endif

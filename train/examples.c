@@ -123,14 +123,17 @@ static int64_t common(const br_encoding *a, const br_encoding *b)
 
 /* The completion begins at the first token in which the whole text differs from the prompt alone:
  * where prompt and completion meet, the whole text may have other tokens. */
-static bool add_completion(reader *r, const json_t *prompt, const json_t *completion)
+static bool add_completion(reader *r, br_text prompt, br_text completion)
 {
-    size_t n = json_string_length(prompt), m = json_string_length(completion);
+    size_t n = (size_t)prompt.length, m = (size_t)completion.length;
     char *text = malloc(n + m + 1);
     if (!text)
         return no_memory((int64_t)(n + m));
-    memcpy(text, json_string_value(prompt), n);
-    memcpy(text + n, json_string_value(completion), m + 1);
+    if (n > 0)
+        memcpy(text, prompt.data, n);
+    if (m > 0)
+        memcpy(text + n, completion.data, m);
+    text[n + m] = 0;
     br_encoding *before = encode(r, text, n, true), *all = encode(r, text, n + m, true);
     bool ok = before && all && add_ended(r, all, common(before, all));
     br_encoding_free(before);
@@ -236,6 +239,11 @@ static bool add_messages(reader *r, const json_t *line)
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
+static br_text text_of(const json_t *string)
+{
+    return (br_text){ json_string_value(string), (int64_t)json_string_length(string) };
+}
+
 static bool add_object(reader *r, const json_t *line)
 {
     if (json_object_get(line, "messages"))
@@ -243,7 +251,7 @@ static bool add_object(reader *r, const json_t *line)
     if (json_object_get(line, "prompt") || json_object_get(line, "completion")) {
         const json_t *prompt = json_line_string(r->line, line, "prompt");
         const json_t *completion = prompt ? json_line_string(r->line, line, "completion") : NULL;
-        return completion && add_completion(r, prompt, completion);
+        return completion && add_completion(r, text_of(prompt), text_of(completion));
     }
     if (!json_object_get(line, "text"))
         return json_line_refuse(
@@ -294,6 +302,12 @@ bool examples_read(examples *e, const examples_source *source, const char *data,
         return false;
     }
     return ok;
+}
+
+bool examples_add_completion(examples *e, const examples_source *source, br_text prompt,
+                             br_text completion)
+{
+    return add_completion(&(reader){ .out = e, .source = source }, prompt, completion);
 }
 
 void examples_free(examples *e)

@@ -39,6 +39,10 @@ typedef struct examples_source {
 /* Reads the examples of a text. On failure, returns false and an error that names the line. Call
  * examples_free() in either case. */
 bool examples_read(examples *e, const examples_source *source, const char *data, size_t length);
+/* Adds the example of a prompt and a completion. `e` begins as all zero. On failure, returns false
+ * and an error. */
+bool examples_add_completion(examples *e, const examples_source *source, br_text prompt,
+                             br_text completion);
 void examples_free(examples *e);
 
 /* Return the number of tokens of an example, its ids, and its labels. */

@@ -163,19 +163,26 @@ static void checkpoint_layers(br_module *module, void *unused)
         br_module_checkpoint(module, true);
 }
 
+bool finetune_adapt(finetune *f, br_module *model, bool new_head)
+{
+    f->model = model;
+    if (f->lora && !add_adapter(f, new_head))
+        return false;
+    br_train(model, true);
+    if (f->checkpoint_layers)
+        br_module_apply(model, checkpoint_layers, NULL);
+    return !br_failed();
+}
+
 bool finetune_load(finetune *f, br_dtype dtype, const char *overrides, bool new_head)
 {
-    f->model =
+    br_module *model =
         br_auto_model_load(f->model_dir.text,
                            BR_OPTIONS(br_auto_model, .class_name = f->class->name, .dtype = dtype,
                                       .overrides = overrides, .ignore_mismatched_sizes = new_head),
                            &f->report);
-    if (!f->model || (f->lora && !add_adapter(f, new_head)))
-        return false;
-    br_train(f->model, true);
-    if (f->checkpoint_layers)
-        br_module_apply(f->model, checkpoint_layers, NULL);
-    return !br_failed();
+    f->owns_model = model != NULL;
+    return model && finetune_adapt(f, model, new_head);
 }
 
 void finetune_describe(void *self, FILE *out)
@@ -195,9 +202,12 @@ static bool hold_out(finetune *f, int64_t n)
     return f->numbers != NULL;
 }
 
-/* Returns the lengths of n examples, which the caller frees; NULL with an error. */
+/* Returns the lengths of n examples, which the caller frees; NULL if batches are drawn at random,
+ * or with an error. */
 static int64_t *lengths_of(const finetune_data *data, int64_t n, const int64_t *numbers)
 {
+    if (!data->length)
+        return NULL;
     int64_t *lengths = malloc((size_t)(n + 1) * sizeof *lengths);
     if (!lengths)
         br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the lengths of %" PRId64 " examples",
@@ -242,7 +252,7 @@ int64_t finetune_tokens(const void *self)
 
 /* ---- The result ------------------------------------------------------------------------------ */
 
-bool finetune_save_model(const finetune *f, const finetune_result *result)
+static bool save_model(const finetune *f, const finetune_result *result)
 {
     char *path = text_format("%s/model", result->folder);
     bool ok = path && br_auto_model_save(path, f->model,
@@ -255,7 +265,7 @@ bool finetune_save_model(const finetune *f, const finetune_result *result)
     return ok;
 }
 
-bool finetune_save_adapter(const finetune *f, const finetune_result *result)
+static bool save_adapter(const finetune *f, const finetune_result *result)
 {
     const char *base = f->model_dir.text;
     char *path = text_format("%s/adapter", result->folder);
@@ -271,6 +281,14 @@ bool finetune_save_adapter(const finetune *f, const finetune_result *result)
     return ok;
 }
 
+bool finetune_save(const finetune *f, const finetune_result *result)
+{
+    if (!f->lora)
+        return save_model(f, result);
+    return save_adapter(f, result) &&
+           (!f->merge || (br_lora_merge_and_unload(f->model) && save_model(f, result)));
+}
+
 void finetune_end(finetune *f)
 {
     batches_close(&f->batches);
@@ -278,7 +296,8 @@ void finetune_end(finetune *f)
     br_dataset_free(f->train_set);
     br_dataset_free(f->held_out_set);
     br_dataset_free(f->all);
-    br_module_free(f->model);
+    if (f->owns_model)
+        br_module_free(f->model);
     br_auto_model_report_clear(&f->report);
     br_tokenizer_free(f->tokenizer);
     free(f->numbers);

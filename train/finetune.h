@@ -23,6 +23,7 @@ typedef struct finetune {
     int64_t limit; /* length, or what the model takes if that is less */
     br_tokenizer *tokenizer;
     br_module *model;
+    bool owns_model;             /* finetune_end() frees it */
     br_auto_model_report report; /* of loading the model */
 
     int64_t held_out, *numbers; /* indices of all examples, the held-out ones first */
@@ -43,31 +44,35 @@ bool finetune_begin(finetune *f, br_model_task task, const char *what);
  * lack, or have for other labels, is initialized, and an adapter trains the heads whole. */
 bool finetune_load(finetune *f, br_dtype dtype, const char *overrides, bool new_head);
 
+/* Does the same with a model that the caller has loaded and owns. */
+bool finetune_adapt(finetune *f, br_module *model, bool new_head);
+
 /* The examples of an objective. */
 typedef struct finetune_data {
     int64_t count;
     int n_fields;
     br_dataset_get_fn get;
     void *context;
-    int64_t (*length)(const void *context, int64_t i); /* number of tokens of example i */
-    const double *padding;                             /* of each field */
+    /* Returns the number of tokens of example i. NULL: batches are drawn at random; otherwise they
+     * have examples of similar length. */
+    int64_t (*length)(const void *context, int64_t i);
+    const double *padding; /* of each field */
 } finetune_data;
 
-/* Holds examples out, at random by the seed but at least one to train on, and opens the batches,
- * which have examples of similar length. */
+/* Holds examples out, at random by the seed but at least one to train on, and opens the batches. */
 bool finetune_open(finetune *f, const finetune_data *data, int64_t workers);
 
-/* Write the whole model and the adapter to folders in `folder`, and their names to `out` unless it
- * is NULL. `command` uses the result: "generate". `argument` is what it needs: "PROMPT". An adapter
- * alone does not have `overrides`, so no command is named for it then. */
+/* The result of a run. */
 typedef struct finetune_result {
-    const char *folder, *command, *argument;
-    const char *overrides; /* of the model's config.json, or NULL */
-    const char *task_type; /* peft's name of the task */
-    FILE *out;
+    const char *folder;
+    const char *command, *argument; /* that use it: "generate", "PROMPT" */
+    const char *overrides;          /* of the model's config.json, or NULL */
+    const char *task_type;          /* peft's name of the task */
+    FILE *out;                      /* gets the names of the folders unless it is NULL */
 } finetune_result;
-bool finetune_save_model(const finetune *f, const finetune_result *result);
-bool finetune_save_adapter(const finetune *f, const finetune_result *result);
+/* Writes the adapter, the whole model, or both, to folders in result->folder. An adapter alone does
+ * not have `overrides`, so no command is named for it then. */
+bool finetune_save(const finetune *f, const finetune_result *result);
 
 void finetune_end(finetune *f);
 

@@ -37,7 +37,7 @@ static void preset(void *context, const char *name, bool as_written, train_optio
     labels_task *self = context;
     bool lora = strcmp(name, "lora") == 0;
     finetune_preset(&self->base, options, lora, lora ? 2e-4 : 5e-5);
-    self->base.merge = true;
+    self->base.merge = true; /* an adapter does not have the names of the labels */
     self->problem = (setting_choice){ .names = problems };
 }
 
@@ -353,20 +353,16 @@ static void show(void *context, FILE *out)
 
 /* ---- The result ------------------------------------------------------------------------------ */
 
-/* An adapter does not have the names of the labels, so the whole model is written, too. */
 static bool finish(void *context, const char *folder, FILE *out)
 {
     labels_task *self = context;
-    finetune *f = &self->base;
     const finetune_result result = { .folder = folder,
                                      .command = "classify",
                                      .argument = self->data.has_pairs ? "--pair TEXT PAIR" : "TEXT",
                                      .overrides = self->overrides,
                                      .task_type = "SEQ_CLS",
                                      .out = out };
-    return (!f->lora ||
-            (finetune_save_adapter(f, &result) && br_lora_merge_and_unload(f->model))) &&
-           finetune_save_model(f, &result);
+    return finetune_save(&self->base, &result);
 }
 
 static void destroy(void *context)

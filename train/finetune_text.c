@@ -194,16 +194,12 @@ static void show(void *context, FILE *out)
 static bool finish(void *context, const char *folder, FILE *out)
 {
     text_task *self = context;
-    finetune *f = &self->base;
     const finetune_result result = { .folder = folder,
                                      .command = "generate",
                                      .argument = "PROMPT",
                                      .task_type = "CAUSAL_LM",
                                      .out = out };
-    if (!f->lora)
-        return finetune_save_model(f, &result);
-    return finetune_save_adapter(f, &result) &&
-           (!f->merge || (br_lora_merge_and_unload(f->model) && finetune_save_model(f, &result)));
+    return finetune_save(&self->base, &result);
 }
 
 static void destroy(void *context)

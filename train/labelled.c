@@ -3,6 +3,7 @@
 #include "common/text.h"
 #include "train/csv.h"
 #include "train/json_lines.h"
+#include "train/text_rows.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -166,22 +167,13 @@ typedef struct columns {
     int64_t text, pair, label, count;
 } columns;
 
-static int64_t find_column(const csv *c, const char *name)
-{
-    for (int64_t i = 0; i < c->n; i++)
-        if (c->fields[i].length == (int64_t)strlen(name) &&
-            memcmp(c->fields[i].data, name, strlen(name)) == 0)
-            return i;
-    return -1;
-}
-
 static bool find_columns(const csv *c, columns *at)
 {
-    at->text = find_column(c, "text");
-    at->pair = find_column(c, "text_pair");
-    at->label = find_column(c, "label");
+    at->text = csv_find(c, "text");
+    at->pair = csv_find(c, "text_pair");
+    at->label = csv_find(c, "label");
     if (at->label < 0)
-        at->label = find_column(c, "labels");
+        at->label = csv_find(c, "labels");
     at->count = c->n;
     if (at->text >= 0 && at->label >= 0)
         return true;
@@ -222,19 +214,11 @@ static bool add_record(labelled *l, const csv *c, const columns *at)
                             label->data);
 }
 
-/* Returns the character that divides the columns of the first line. */
-static char separator_of(const char *data, const char *end)
-{
-    const char *line_end = memchr(data, '\n', (size_t)(end - data));
-    size_t n = (size_t)((line_end ? line_end : end) - data);
-    return n > 0 && memchr(data, '\t', n) ? '\t' : ',';
-}
-
 static bool read_csv(labelled *l, const char *data, const char *end)
 {
     csv c;
     columns at;
-    bool ok = csv_begin(&c, separator_of(data, end), data, (size_t)(end - data));
+    bool ok = csv_begin(&c, text_rows_separator(data, end), data, (size_t)(end - data));
     ok = ok && (csv_next(&c) || !br_failed()) && find_columns(&c, &at);
     while (ok && csv_next(&c))
         ok = add_record(l, &c, &at);
@@ -244,19 +228,12 @@ static bool read_csv(labelled *l, const char *data, const char *end)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static bool has_json(const char *data, const char *end)
-{
-    while (data < end && (*data == ' ' || *data == '\t' || *data == '\r' || *data == '\n'))
-        data++;
-    return data < end && *data == '{';
-}
-
 bool labelled_read(labelled *l, labelled_problem problem, const char *data, size_t length)
 {
     const char *end = data + length, *first = text_first_line(data, end);
     *l = (labelled){ .problem = problem };
-    bool ok = has_json(first, end) ? json_lines_each(first, end, "", add_json, l)
-                                   : read_csv(l, first, end);
+    bool ok = text_rows_has_json(first, end) ? json_lines_each(first, end, "", add_json, l)
+                                             : read_csv(l, first, end);
     if (ok && l->count == 0)
         br_raise(BR_ERROR_ARGUMENT, "the data has no examples");
     return ok && !br_failed();

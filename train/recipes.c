@@ -10,6 +10,8 @@ const int train_num_recipes = (int)(sizeof train_recipes / sizeof *train_recipes
 const train_objective train_objectives[] = {
     { "text", &recipe_finetune_text },
     { "classify", &recipe_finetune_labels },
+    { "contrastive", &recipe_finetune_pairs },
+    { "preference", &recipe_finetune_preference },
     { NULL },
 };
 

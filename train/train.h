@@ -79,7 +79,8 @@ typedef struct recipe {
 /* The recipes (train/recipes.c). */
 extern const recipe recipe_bert_scratch, recipe_copy_task, recipe_vanilla, recipe_classifier;
 /* The objectives of `brasa finetune` (train/finetune.h), which are not in train_recipes. */
-extern const recipe recipe_finetune_text, recipe_finetune_labels;
+extern const recipe recipe_finetune_text, recipe_finetune_labels, recipe_finetune_pairs,
+    recipe_finetune_preference;
 typedef struct train_objective {
     const char *name;
     const recipe *recipe;

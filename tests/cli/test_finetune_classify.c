@@ -105,8 +105,9 @@ static const char twelve[] =
 Test(cli_finetune_classify, learns)
 {
     write_data(twelve);
-    program_check(TUNE "--set epochs=40 --lr 0.01 --set batch=5 --set held_out=0.25 --set eval_every=10", 0,
-                  "12 examples, 3 of them held out, ");
+    program_check(TUNE
+                  "--set epochs=40 --lr 0.01 --set batch=5 --set held_out=0.25 --set eval_every=10",
+                  0, "12 examples, 3 of them held out, ");
     program_shell("\"$BRASA\" classify -m $OUT/run/model 'a aaaa' 'aaa aaaa' >$OUT/c && "
                   "grep -q '  x  a aaaa' $OUT/c && grep -q '  y  aaa aaaa' $OUT/c");
     program_shell("grep accuracy $OUT/run/log.jsonl | "
@@ -154,9 +155,10 @@ Test(cli_finetune_classify, refused)
                   "model_type \"gpt2\" has no class that classifies texts");
     program_check("finetune -m $OUT/bert --data $OUT/data --out $OUT/run", 1,
                   "no language model that predicts the next token; --objective classify");
-    program_check("finetune -m $OUT/bert --objective clasify --data $OUT/data", 2,
-                  "--objective is 'clasify', must be one of text, classify; did you mean "
-                  "'classify'?");
+    program_check(
+        "finetune -m $OUT/bert --objective klassify --data $OUT/data", 2,
+        "--objective is 'klassify', must be one of text, classify, contrastive, preference; "
+        "did you mean 'classify'?");
     program_check(TUNE "--set problem_type=some", 2, "problem_type is 'some', must be one of auto");
     program_check("finetune -m $OUT/no --objective classify --data $OUT/data --out $OUT/new", 1,
                   "there is no such folder; it must be a model folder");

@@ -130,6 +130,45 @@ BR_API br_tensor *br_cosine_embedding_loss(br_tensor *input1, br_tensor *input2,
 /* Returns log(1 + exp(-target input)). */
 BR_API br_tensor *br_soft_margin_loss(br_tensor *input, br_tensor *target, br_reduction reduction);
 
+/* ---- Fine-tuning ----------------------------------------------------------------------------- */
+
+/* Returns the contrastive loss of n embeddings, such as questions, anchors [n, d], and m >= n
+ * candidates [m, d], such as answers, of which the i-th belongs to anchor i: the mean of
+ * br_cross_entropy() for the scores scale * cosine(anchor, candidate) and the targets 0 .. n - 1.
+ * Candidates of other anchors, and those after the n-th, are the wrong ones. It is
+ * sentence-transformers' MultipleNegativesRankingLoss, whose scale is 20; van den Oord et al., 2018
+ * (InfoNCE). */
+BR_API br_tensor *br_info_nce_loss(br_tensor *anchors, br_tensor *candidates, double scale);
+
+typedef enum br_dpo_loss_type {
+    BR_DPO_SIGMOID, /* -log sigmoid(beta d); Rafailov et al., 2023 */
+    BR_DPO_HINGE,   /* (1 - beta d)+; Zhao et al., 2023 (SLiC) */
+    BR_DPO_IPO,     /* (d - 1 / (2 beta))^2; Azar et al., 2023 */
+} br_dpo_loss_type;
+
+typedef struct br_dpo_options {
+    size_t struct_size;
+    br_dpo_loss_type loss_type;
+    double beta;            /* how far the model may move away from the reference */
+    double label_smoothing; /* BR_DPO_SIGMOID: probability that a preference is wrong; below 0.5 */
+    br_reduction reduction;
+} br_dpo_options;
+#define br_dpo_default_fields .struct_size = sizeof(br_dpo_options), .beta = 0.1
+BR_API br_dpo_options br_dpo_defaults(void);
+/* Returns the loss of direct preference optimization for the log-probabilities of preferred and
+ * rejected texts, by the model that is trained and by a reference model, which is usually the model
+ * before training. All tensors broadcast, usually [n]: the sums over the tokens of a text, or for
+ * BR_DPO_IPO their means. d is (chosen - ref_chosen) - (rejected - ref_rejected). Losses and names
+ * are those of trl's DPOTrainer. `options` may be NULL. */
+BR_API br_tensor *br_dpo_loss(br_tensor *chosen, br_tensor *rejected, br_tensor *ref_chosen,
+                              br_tensor *ref_rejected, const br_dpo_options *options);
+
+/* Returns the loss of a student whose scores of classes, [..., classes], should become those of a
+ * teacher: temperature^2 times the Kullback-Leibler divergence of softmax(teacher / temperature)
+ * and softmax(student / temperature), as the mean over rows. Hinton et al., 2015. Pass the
+ * teacher's scores detached, or computed without gradients. */
+BR_API br_tensor *br_distillation_loss(br_tensor *student, br_tensor *teacher, double temperature);
+
 #ifdef __cplusplus
 }
 #endif

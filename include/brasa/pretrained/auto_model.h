@@ -58,7 +58,7 @@ typedef struct br_auto_model_report {
     /* Number of missing weights of the base model's pooler, on which neither its last hidden state
      * nor the logits of language models depend. */
     int64_t missing_poolers;
-    int64_t mismatched; /* number of those with another shape, for ignore_mismatched_sizes */
+    int64_t mismatched;     /* number of those with another shape, for ignore_mismatched_sizes */
     int64_t unknown;        /* unknown keys of config.json, which may change numbers */
     char *converted_names;  /* "pooler.dense.weight from BF16 to F32" */
     char *renamed_names;    /* "bert.pooler.dense.weight as pooler.dense.weight" */

@@ -61,6 +61,9 @@ BR_API br_sentence_transformer *br_sentence_transformer_load(
 BR_API void br_sentence_transformer_free(br_sentence_transformer *self);
 /* Returns the number of elements of an embedding. */
 BR_API int64_t br_sentence_transformer_dimension(const br_sentence_transformer *self);
+/* Returns the number of tokens to which texts are truncated: that of the options or the files, but
+ * at most what the model takes; INT32_MAX if there is no limit. */
+BR_API int64_t br_sentence_transformer_max_seq_length(const br_sentence_transformer *self);
 /* Returns the folder of config.json, the weights and the tokenizer: the one that was loaded, or a
  * subfolder that modules.json names. */
 BR_API const char *br_sentence_transformer_folder(const br_sentence_transformer *self);
