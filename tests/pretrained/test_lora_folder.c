@@ -131,7 +131,8 @@ static void check_trained(const adapter_case *c, br_module *model)
         check_ok();
         br_tensor *want = br_to_device(br_safetensors_get(file, key), br_device_of(own));
         double d = br_item(br_max(br_abs(br_sub(br_detach(own), want))));
-        cr_assert(d <= 1e-6 * (1 + br_item(br_max(br_abs(want)))), "%s differs by %g", key, d);
+        /* Adam divides by small gradients, which enlarges what compilers round differently. */
+        cr_assert(d <= 5e-6 * (1 + br_item(br_max(br_abs(want)))), "%s differs by %g", key, d);
         n++;
     }
     cr_assert(n > 0, "%s", c->name);
