@@ -308,6 +308,17 @@ static void copy_changed(const char *name, const char *part, const char *by)
     free(text);
 }
 
+/* A single name is a list of one. A module that the model lacks is passed over. */
+Test(lora_folder, a_single_module_to_save)
+{
+    br_scope *scope = br_scope_begin();
+    copy_changed("lora", "\"modules_to_save\": null", "\"modules_to_save\": \"score\"");
+    br_module *model = load_base(&cases[0], folder(), NULL);
+    check_logits(&cases[0], model, 2e-5);
+    br_module_free(model);
+    br_scope_end(scope);
+}
+
 /* Checks that the test's folder is refused, and that the model is unchanged. */
 static void check_refused(br_module *model, const char *message)
 {
