@@ -55,6 +55,28 @@ Test(anomaly, in_place)
     br_scope_end(scope);
 }
 
+/* A single NaN or infinity is found at any place of a long tensor of any dtype. */
+Test(anomaly, one_element_of_many)
+{
+    static const br_dtype dtypes[] = { BR_F32, BR_F64, BR_BF16, BR_F16 };
+    static const int64_t places[] = { 0, 255, 256, 300, 511, 512, 999 };
+    br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
+    for (int d = 0; d < 4; d++) {
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            br_scope *scope = br_scope_begin();
+            br_tensor *x = br_ones(BR_SHAPE(1000), dtypes[d]);
+            char nan[40], infinite[40];
+            snprintf(nan, sizeof nan, "has nan at [%d]", (int)places[i]);
+            snprintf(infinite, sizeof infinite, "has -inf at [%d]", (int)places[i]);
+            br_fill_(br_narrow(x, 0, places[i], 1), -1);
+            found(br_sqrt(x), nan);
+            br_fill_(br_narrow(x, 0, places[i], 1), 0);
+            found(br_log(x), infinite);
+            br_scope_end(scope);
+        }
+    }
+}
+
 /* The device has no entry that looks for NaN. */
 Test(anomaly, a_backend_without_the_check_is_an_error)
 {

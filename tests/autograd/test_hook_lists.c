@@ -109,6 +109,38 @@ Test(hook_lists, hooks_of_leaves_and_results)
     check_ok();
 }
 
+static br_tensor *fail_on_gradient(br_tensor *grad, void *context)
+{
+    br_raise(BR_ERROR_STATE, "the first hook failed");
+    return context ? NULL : grad;
+}
+
+static void fail_on_accumulated(br_tensor *t, void *context)
+{
+    (void)fail_on_gradient(t, context);
+}
+
+/* After a hook that fails, no other hook runs, and the error is that of the first. */
+Test(hook_lists, hooks_after_one_that_failed)
+{
+    static list l;
+    current = &l;
+    for (int kind = 0; kind < 3; kind++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x = leaf(iota(BR_SHAPE(2), BR_F64)), *y = br_mul_scalar(x, 2);
+        if (kind < 2) {
+            br_register_hook(kind ? y : x, fail_on_gradient, NULL);
+            br_register_hook(kind ? y : x, on_gradient, "x");
+        } else {
+            br_register_post_accumulate_grad_hook(x, fail_on_accumulated, NULL);
+        }
+        br_register_post_accumulate_grad_hook(x, on_accumulated, "x");
+        check_fails(br_backward(br_sum(y)), "the first hook failed");
+        cr_assert_str_eq(l.calls, "", "kind %d: %s", kind, l.calls);
+        br_scope_end(scope);
+    }
+}
+
 static br_tensor *detach(br_tensor *grad, void *context)
 {
     called("x");

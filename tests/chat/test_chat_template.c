@@ -86,6 +86,14 @@ Test(chat, rules_of_python_and_jinja)
         { "{% set a = 1 %}{% macro m() %}{{ a }}{% endmacro %}"
           "{% for i in [1] %}{% set a = 2 %}{{ a }}{{ m() }}{% endfor %}",
           "21" },
+        { "{{ [1, 1.0]|max }} {{ [1.0, 1]|max }} {{ [1, 1.0]|min }} {{ [1.0, 1]|min }}",
+          "1 1.0 1 1.0" },
+        { "{{ -3 is odd }} {{ -4 is odd }} {{ -4 is even }} {{ -3 is even }}",
+          "True False True False" },
+        { "{{ 'a\\n'.splitlines() }} {{ ''.splitlines() }} {{ 'a\\n\\n'.splitlines() }}",
+          "['a'] [] ['a', '']" },
+        { "{{ [1] < [1, 2] }} {{ [1, 2] < [1] }} {{ [1, 2] > [1] }} {{ [1] > [1, 2] }}",
+          "True False True False" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *text = render(cases[i].template, NULL);

@@ -100,6 +100,17 @@ Test(cli_classify, answers)
                   "max_seq_len is 99, must be at most the model's 14 tokens");
 }
 
+/* The last token of the vocabulary becomes a part of words. */
+Test(cli_classify, answers_within_words)
+{
+    make_answerer();
+    program_shell("sed -i '$s/.*/##b/' $OUT/model/vocab.txt && "
+                  "\"$BRASA\" answer -m $OUT/model -q a -k 9 -j 'ab aab' >$OUT/t && "
+                  "! grep -Eq '\"answer\":\"(a|aa|b)\"' $OUT/t && "
+                  "\"$BRASA\" answer -m $OUT/model -q a -k 9 -j --split-words 'ab aab' | "
+                  "grep -q '\"answer\":\"a\",\"start\":0,'");
+}
+
 Test(cli_classify, refused)
 {
     make_model();
@@ -176,6 +187,8 @@ Test(cli_classify, ranks_of_texts)
                   "\"$BRASA\" rerank -m $OUT/model -f $OUT/texts -j a | cmp - $OUT/j");
     program_shell("\"$BRASA\" rerank -m $OUT/model --scores logits a 'aa a' aaa aaaa | "
                   "sed 's/^ *[-0-9.]*  //' | cmp - $OUT/1");
+    program_check("rerank -m $OUT/model -l 4 a aa", 0, "  aa");
+    program_check("rerank -m $OUT/model -l 3 a aa", 2, "--max-length is '3', must be 4 ..");
     program_check("rerank -m $OUT/model -f $OUT/texts a aa", 2, "either texts or --file");
     program_check("rerank -m $OUT/model a", 2, "either texts or --file is required");
 }

@@ -103,6 +103,13 @@ Test(cli_finetune, passes_over_the_data)
     program_shell("grep -c eval_loss $OUT/run/log.jsonl | grep -qx 2");
 }
 
+/* One example is always left to train with. */
+Test(cli_finetune, holds_out_all_but_one)
+{
+    write_data("{\"text\": \"abc\"}\n{\"text\": \"cab\"}\n{\"text\": \"bca\"}\n");
+    program_check(RUN "--set held_out=0.9 --steps 1", 0, "3 examples, 2 of them held out, ");
+}
+
 /* The model takes 24 tokens. */
 Test(cli_finetune, cuts_what_the_model_cannot_take)
 {

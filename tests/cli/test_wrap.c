@@ -154,3 +154,31 @@ Test(wrap, no_terminal)
     cr_expect_eq(cli_columns(stdout), 40);
     terminal_end(&t, written, sizeof written);
 }
+
+/* A single text, which takes no time worth a bar, shows none. */
+Test(wrap, progress_of_batches)
+{
+    for (int64_t texts = 1; texts <= 2; texts++) {
+        char written[512];
+        terminal t = terminal_begin(80, STDERR_FILENO);
+        progress p = progress_begin(0, texts);
+        cr_expect(progress_on_batch(&p, texts, texts));
+        progress_end(&p);
+        terminal_end(&t, written, sizeof written);
+        cr_expect_eq(strstr(written, "step 2/2") != NULL, texts == 2, "%d texts: %s", (int)texts,
+                     written);
+        cr_expect_eq(*written != 0, texts == 2, "%d texts: %s", (int)texts, written);
+    }
+    FILE *file = tmpfile(); /* nor is one shown where no terminal is */
+    int before = dup(STDERR_FILENO);
+    fflush(stderr);
+    dup2(fileno(file), STDERR_FILENO);
+    progress p = progress_begin(0, 2);
+    cr_expect(progress_on_batch(&p, 2, 2));
+    progress_end(&p);
+    fflush(stderr);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    cr_expect_eq(ftell(file), 0);
+    fclose(file);
+}

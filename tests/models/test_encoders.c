@@ -441,6 +441,9 @@ Test(encoders, outputs_of_modernbert)
             cr_assert_neq(br_at(attentions[0], BR_DIMS(0, 1, i, j)), 0);
             cr_assert_eq(br_at(attentions[1], BR_DIMS(0, 1, i, j)) != 0, labs(i - j) <= 1);
         }
+    br_modernbert_forward(model, br_narrow(ids, 1, 0, 3), /* one token more than a layer sees */
+                          BR_OPTIONS(br_modernbert, .attentions = attentions));
+    cr_assert_eq(br_at(attentions[1], BR_DIMS(0, 1, 0, 2)), 0);
     br_tensor *mask = br_from_i64(BR_SHAPE(1, 3), (int64_t[]){ 1, 1, 1 });
     check_fails(
         br_modernbert_forward(

@@ -232,6 +232,27 @@ Test(gpt2, keys_of_transformers)
     br_module_free(model);
 }
 
+/* Each value that changes no shape is compared before a model is saved. */
+Test(gpt2, keys_that_differ)
+{
+    const br_gpt2_config a = tiny();
+    br_gpt2_config b[] = { a, a, a, a, a };
+    static const char *const keys[] = { "n_head", "layer_norm_epsilon", "scale_attn_weights",
+                                        "scale_attn_by_inverse_layer_idx", "activation_function" };
+    b[0].n_head = 3, b[1].layer_norm_epsilon = 1, b[2].unscaled = true;
+    b[3].scale_by_layer = true, b[4].activation_function = "relu";
+    const br_model_family *family = br_model_family_find("gpt2");
+    br_gpt2 *first = br_gpt2_new(&a);
+    cr_assert_null(family->differing_key(br_base(first), br_base(first)));
+    for (size_t i = 0; i < sizeof b / sizeof *b; i++) {
+        br_gpt2 *other = br_gpt2_new(&b[i]);
+        const char *key = family->differing_key(br_base(first), br_base(other));
+        cr_assert(key && strcmp(key, keys[i]) == 0, "%s: %s", keys[i], key ? key : "none");
+        br_module_free(other);
+    }
+    br_module_free(first);
+}
+
 /* Biases are 0, norms 1; weights have the configured standard deviation, and a smaller one in the
  * output projections of a block. */
 Test(gpt2, first_values)

@@ -53,6 +53,29 @@ Test(gpt_neox, cache_and_outputs)
     br_module_free(model);
 }
 
+/* Padding before a prompt takes no positions: also where the rates depend on the largest one, the
+ * next token has the same logits. */
+Test(gpt_neox, padded_prompts)
+{
+    br_gpt_neox_config c = small();
+    c.rope = *BR_OPTIONS(br_rope, .type = BR_ROPE_DYNAMIC, .factor = 4,
+                         .original_max_position_embeddings = 4);
+    br_manual_seed(3);
+    br_gpt_neox_lm *model = br_gpt_neox_lm_new(&c);
+    br_module_to(br_base(model), BR_F64);
+    br_eval(br_base(model));
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *ids = some_ids();
+    br_tensor *mask = br_from_i64(BR_SHAPE(1, 7), (int64_t[]){ 0, 0, 1, 1, 1, 1, 1 });
+    br_language_model lm = br_gpt_neox_language_model(model);
+    br_tensor *padded = lm.next(model, ids, mask, NULL);
+    br_tensor *alone = lm.next(model, br_narrow(ids, 1, 2, 5), NULL, NULL);
+    cr_assert(padded, "%s", br_error_message());
+    cr_assert(difference(padded, alone) < 1e-12);
+    br_scope_end(scope);
+    br_module_free(model);
+}
+
 /* Activation checkpoints and the loss in pieces change no gradient. */
 Test(gpt_neox, loss)
 {

@@ -195,6 +195,18 @@ Test(llama_moe, bad_files)
     }
 }
 
+/* All experts may be chosen. */
+Test(llama_moe, file_that_chooses_all_experts)
+{
+    const char *text = "{\"model_type\": \"qwen3_moe\", \"num_experts\": 8}";
+    files_write(files_path("config.json"), text, strlen(text));
+    br_auto_config *config = br_auto_config_load(files_path("config.json"));
+    cr_assert(config, "%s", br_error_message());
+    br_llama_config c = br_llama_config_from(config);
+    cr_assert(c.num_experts == 8 && c.num_experts_per_tok == 8, "%s", br_error_message());
+    br_auto_config_free(config);
+}
+
 /* Each value that changes no shape is compared before a model is saved. */
 Test(llama_moe, keys_that_differ)
 {

@@ -229,6 +229,28 @@ Test(module_hooks, see_and_replace_gradients)
     br_scope_end(scope);
 }
 
+/* A forward pass that fails after its hooks were told leaves nothing to the next one. */
+Test(module_hooks, a_pass_that_failed)
+{
+    br_scope *scope = br_scope_begin();
+    own *mine = br_module_new(own);
+    br_module *module = br_base(mine);
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(2), BR_F32), true);
+    br_module_register_forward_hook(module, look_behind, "a");
+    uint64_t hook = br_module_register_full_backward_hook(module, look_at_gradients, "b");
+    check_fails(own_forward(mine, NULL), "NULL");
+    br_module_remove_hook(module, hook);
+    br_tensor *y = own_forward(mine, x);
+    check_ok();
+    cr_assert_str_eq(br_op_name(y), "neg");
+    calls[0] = '\0';
+    br_backward(br_sum(y));
+    cr_assert_str_eq(calls, "");
+    cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(1)), -1);
+    br_module_free(mine);
+    br_scope_end(scope);
+}
+
 /* The graph does not hold the module. Its hooks are skipped if the module was freed. */
 Test(module_hooks, module_freed_before_backward)
 {

@@ -357,6 +357,12 @@ Test(layers, embedding_max_norm)
     check_values(br_grad_of(embedding->weight), ((double[]){ 1, 1, 1, 1, 0, 0, 2, 2 }), 0);
     check_fails(br_embedding_forward(embedding, br_from_i64(BR_SHAPE(1), (int64_t[]){ 4 })),
                 "index 4 at position [0] is outside 0 .. 3");
+    embedding->max_norm = 0.25; /* a row of exactly this norm stays */
+    br_copy_(br_select(br_detach(embedding->weight), 0, 1),
+             br_from_f32(BR_SHAPE(2), (float[]){ 0, 0.25 }));
+    br_embedding_forward(embedding, br_from_i64(BR_SHAPE(1), (int64_t[]){ 1 }));
+    cr_assert_eq(br_at(embedding->weight, BR_DIMS(1, 1)), 0.25);
+    embedding->max_norm = 2;
     embedding->norm_type = 1;
     br_embedding_forward(embedding, br_from_i64(BR_SHAPE(1), (int64_t[]){ 2 }));
     check_close(br_at(embedding->weight, BR_DIMS(2, 0)), 6.0 / 7, 1e-6);

@@ -69,6 +69,20 @@ Test(named_list, every_allocation_may_fail)
     fail_in_turn(make, "make");
 }
 
+/* No pattern matches nothing. */
+Test(named_list, filters_without_patterns)
+{
+    br_linear *linear = br_linear_new(2, 2, true);
+    br_named_list *all = br_parameters(br_base(linear));
+    for (int invert = 0; invert < 2; invert++) {
+        br_named_list *some = br_named_list_filter(all, 0, NULL, invert);
+        cr_assert(some && some->count == (invert ? 2 : 0), "%s", br_error_message());
+        br_named_list_free(some);
+    }
+    br_named_list_free(all);
+    br_module_free(linear);
+}
+
 static void keep_warning(br_error code, const char *message, void *context)
 {
     cr_assert_eq(code, BR_WARNING, "%s", message);
@@ -93,7 +107,11 @@ Test(named_list, misspelled_patterns_cause_a_warning)
     br_named_list_free(br_named_list_filter(all, 1, globs, false));
     cr_assert_str_eq(text, "named_list_filter: no name matches 'weigxt*': the most similar name is "
                            "'weight'");
+    br_named_list_free(br_named_list_filter(all, 1, &(const char *){ "bais" }, false));
+    cr_assert(strstr(text, "the most similar name is 'bias'"), "%s", text); /* one mistake */
     *text = '\0';
+    br_named_list_free(br_named_list_filter(all, 1, &(const char *){ "baxs." }, false)); /* two */
+    cr_assert_str_eq(text, "");
     br_named_list_free(br_named_list_filter(all, 1, globs + 1, true)); /* not a misspelling */
     cr_assert_eq(br_freeze(br_base(linear), "b*"), 1);
     cr_assert_str_eq(text, "");

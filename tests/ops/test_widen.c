@@ -230,7 +230,10 @@ Test(widen, products_of_integers)
         check_product(dtypes[i], br_narrow(matrix, 1, 0, 0), br_narrow(br_t(matrix), 0, 0, 0));
     }
     br_tensor *x = integers(BR_I32, BR_SHAPE(2, 7)), *w = br_to(matrix, BR_I32);
-    br_tensor *bias = br_full(BR_SHAPE(5), 3, BR_I32);
+    br_tensor *bias = br_slice(integers(BR_I32, BR_SHAPE(10)), 0, 1, BR_ALL, 2);
+    cr_expect(br_equal(br_f_linear(x, w, bias), br_add(br_matmul(x, br_t(w)), bias)));
+    x = br_to(x, BR_I64), w = br_to(w, BR_I64);
+    bias = br_slice(integers(BR_I64, BR_SHAPE(10)), 0, 1, BR_ALL, 2);
     cr_expect(br_equal(br_f_linear(x, w, bias), br_add(br_matmul(x, br_t(w)), bias)));
     br_tensor *large = br_full(BR_SHAPE(1, 2), 1LL << 40, BR_I64);
     cr_expect_eq(br_item_i64(br_matmul(br_mul(large, large), br_t(large))), 0);

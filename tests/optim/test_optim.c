@@ -39,6 +39,10 @@ Test(optim, options_are_checked)
                 "beta1 is 1, must be in [0, 1)");
     check_fails(br_adam_new(NULL, BR_OPTIONS(br_adam, .beta2 = -0.5)), "beta2 is -0.5");
     check_fails(br_adam_new(NULL, BR_OPTIONS(br_adam, .eps = -1e-8)), "eps is -1e-08");
+    check_fails(br_adamw_new(NULL, BR_OPTIONS(br_adamw, .eps = -1)), "adamw: eps is -1");
+    check_fails(br_rmsprop_new(NULL, BR_OPTIONS(br_rmsprop, .eps = -1)), "rmsprop: eps is -1");
+    check_fails(br_rmsprop_new(NULL, BR_OPTIONS(br_rmsprop, .alpha = -1)), "alpha is -1");
+    check_fails(br_adagrad_new(NULL, BR_OPTIONS(br_adagrad, .eps = -1)), "adagrad: eps is -1");
     check_fails(br_adam_new(NULL, BR_OPTIONS(br_adam, .weight_decay = -2)), "weight_decay is -2");
     check_fails(br_sgd_new(NULL, BR_OPTIONS(br_sgd, .lr = -1)), "sgd: lr is -1");
     check_fails(br_sgd_new(NULL, BR_OPTIONS(br_sgd, .momentum = -1)), "momentum is -1");

@@ -558,3 +558,17 @@ Test(auto_config, files_that_no_model_can_be_made_of)
     check_fails(br_anatomy_config_from(NULL).hidden_size, "config is NULL");
     br_auto_config_free(gpt2);
 }
+
+/* A beta of 0 in a file counts as none, as in transformers. */
+Test(auto_config, betas_of_0)
+{
+    const char *text = "{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"yarn\", "
+                       "\"factor\": 4, \"beta_fast\": 0, \"beta_slow\": 0}}";
+    files_write(files_path("config.json"), text, strlen(text));
+    br_auto_config *config = br_auto_config_load(files_path("config.json"));
+    cr_assert(config, "%s", br_error_message());
+    br_llama_config c = br_llama_config_from(config);
+    cr_assert(c.rope.type == BR_ROPE_YARN && c.rope.factor == 4, "%s", br_error_message());
+    cr_assert(c.rope.beta_fast == 32 && c.rope.beta_slow == 1);
+    br_auto_config_free(config);
+}

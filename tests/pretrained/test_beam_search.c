@@ -182,6 +182,31 @@ Test(beam_search, a_text_in_a_batch_gets_the_same_tokens)
     br_scope_end(scope);
 }
 
+/* With early stopping, a text whose beams have ended is done, also while another one goes on. */
+Test(beam_search, a_text_that_stopped_early_gets_no_better_row)
+{
+    static const int64_t eos[] = { END };
+    br_manual_seed(4);
+    for (int64_t i = 0; i < 20; i++) {
+        br_scope *scope = br_scope_begin();
+        br_language_model lm = { .model =
+                                     br_mul_scalar(br_randn(BR_SHAPE(VOCAB, VOCAB), BR_F32), 2),
+                                 .next = next_of_table,
+                                 .no_cache = true };
+        br_tensor *given = br_from_i64(BR_SHAPE(3, 1), (int64_t[]){ 1, 2, 3 });
+        br_generate_options o =
+            *BR_OPTIONS(br_generate, .max_new_tokens = 8, .num_beams = 2, .n_eos = 1,
+                        .eos_token_ids = eos, .early_stopping = BR_EARLY_STOPPING_ON);
+        br_tensor *all = br_generate(&lm, given, &o);
+        for (int64_t k = 0; k < 3; k++) {
+            br_tensor *alone = br_generate(&lm, br_narrow(given, 0, k, 1), &o);
+            check_ok();
+            cr_assert(begins_with(br_narrow(all, 0, k, 1), alone, END));
+        }
+        br_scope_end(scope);
+    }
+}
+
 Test(beam_search, an_encoder_decoder_reads_each_text_once)
 {
     br_scope *scope = br_scope_begin();

@@ -48,6 +48,14 @@ Test(generate_choice, keeps_the_tokens_that_transformers_keeps)
     }
 }
 
+/* A token that is exactly min_p times as likely as the likeliest one is kept. */
+Test(generate_choice, min_p_that_is_met_exactly)
+{
+    const struct nucleus_case equal = { .n = 3, .logits = { 2, 2, -3 }, .top_p = 1, .min_p = 1 };
+    br_manual_seed(5);
+    cr_assert_eq(sampled(&equal), 3);
+}
+
 /* Generates greedily from a prompt and returns the new token. */
 static int64_t next_token(br_tensor *logits, int64_t n, const int64_t *prompt, int64_t ngram)
 {

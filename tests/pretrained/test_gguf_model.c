@@ -385,6 +385,29 @@ Test(gguf_model, refuses_values)
     check_metadata(w, &models[4], "split.count is 3, must be 1");
 }
 
+/* A type of positions that is "none" is no scaling. */
+Test(gguf_model, positions_without_scaling)
+{
+    gguf_writer w = { 0 };
+    write_key(&w, "qwen3", &(key){ "rope.scaling.type", 's', 0, "none" });
+    write_metadata(&w, &models[4]);
+    br_auto_config *c = config();
+    cr_assert_eq(br_llama_config_from(c).rope.type, BR_ROPE_DEFAULT);
+    check_ok();
+    br_auto_config_free(c);
+}
+
+/* A file may be the only part of a model. */
+Test(gguf_model, one_part)
+{
+    gguf_writer w = { 0 };
+    w_u32(&w, "split.count", 1);
+    write_metadata(&w, &models[4]);
+    br_auto_config *c = config();
+    cr_assert(c, "%s", br_error_message());
+    br_auto_config_free(c);
+}
+
 static void check_model(gguf_writer w, const model *m, const char *message)
 {
     write_both(m, &w);

@@ -131,7 +131,8 @@ static void check_trained(const adapter_case *c, br_module *model)
         check_ok();
         br_tensor *want = br_to_device(br_safetensors_get(file, key), br_device_of(own));
         double d = br_item(br_max(br_abs(br_sub(br_detach(own), want))));
-        cr_assert(d <= 1e-6 * (1 + br_item(br_max(br_abs(want)))), "%s differs by %g", key, d);
+        /* Adam divides by small gradients, which enlarges what compilers round differently. */
+        cr_assert(d <= 5e-6 * (1 + br_item(br_max(br_abs(want)))), "%s differs by %g", key, d);
         n++;
     }
     cr_assert(n > 0, "%s", c->name);
@@ -305,6 +306,17 @@ static void copy_changed(const char *name, const char *part, const char *by)
     files_write_changed("adapter_config.json", ended, part, by);
     free(ended);
     free(text);
+}
+
+/* A single name is a list of one. A module that the model lacks is passed over. */
+Test(lora_folder, a_single_module_to_save)
+{
+    br_scope *scope = br_scope_begin();
+    copy_changed("lora", "\"modules_to_save\": null", "\"modules_to_save\": \"score\"");
+    br_module *model = load_base(&cases[0], folder(), NULL);
+    check_logits(&cases[0], model, 2e-5);
+    br_module_free(model);
+    br_scope_end(scope);
 }
 
 /* Checks that the test's folder is refused, and that the model is unchanged. */

@@ -137,6 +137,37 @@ Test(stop_strings, rows_that_have_ended_are_padded)
     br_tokenizer_free(t);
 }
 
+/* A model that says S, seldom DOT, and nothing else. */
+static br_tensor *next_is_s(void *model, br_tensor *ids, br_tensor *mask, br_cache *cache)
+{
+    (void)mask, (void)cache;
+    return br_repeat(br_unsqueeze(model, 0), BR_DIMS(br_size(ids, 0), 1));
+}
+
+/* Without a token that ends texts, the shorter of two beams is filled with -1, as in transformers.
+ */
+Test(stop_strings, beams_without_an_end_token)
+{
+    static const char *const strings[] = { "." };
+    float logits[VOCAB] = { 0 };
+    logits[S] = 11, logits[DOT] = 10;
+    br_tokenizer *t = new_tokenizer();
+    br_scope *scope = br_scope_begin();
+    br_language_model lm = { .model = br_from_f32(BR_SHAPE(VOCAB), logits),
+                             .next = next_is_s,
+                             .no_cache = true };
+    br_tensor *ids =
+        br_generate(&lm, br_from_i64(BR_SHAPE(1, 1), (int64_t[]){ OP }),
+                    BR_OPTIONS(br_generate, .max_new_tokens = 3, .num_beams = 2,
+                               .num_return_sequences = 2, .length_penalty = 0, .n_stop_strings = 1,
+                               .stop_strings = strings, .tokenizer = t));
+    check_ok();
+    cr_assert(
+        br_equal(ids, br_from_i64(BR_SHAPE(2, 4), (int64_t[]){ OP, S, S, S, OP, DOT, -1, -1 })));
+    br_scope_end(scope);
+    br_tokenizer_free(t);
+}
+
 Test(stop_strings, invalid_options)
 {
     static const int64_t script[1][LENGTH] = { { S } };

@@ -247,6 +247,33 @@ Test(profile_output, a_trace_is_json)
     unlink(path);
 }
 
+/* A result without dimensions has an empty shape in a trace. */
+Test(profile_output, a_trace_of_a_number)
+{
+    char path[] = "/tmp/brasa-test-XXXXXX";
+    close(mkstemp(path));
+    br_profile *p = br_profile_begin();
+    br_scope *scope = br_scope_begin();
+    br_sum(br_ones(BR_SHAPE(3), BR_F32));
+    br_scope_end(scope);
+    br_profile_end(p);
+    cr_assert(br_profile_write_trace(p, path), "%s", br_error_message());
+    json_t *trace = json_load_file(path, JSON_REJECT_DUPLICATES, NULL), *each;
+    int found = 0;
+    size_t i;
+    json_array_foreach(json_object_get(trace, "traceEvents"), i, each)
+    {
+        const char *name = json_string_value(json_object_get(each, "name"));
+        const json_t *shape = json_object_get(json_object_get(each, "args"), "shape");
+        if (name && strcmp(name, "sum") == 0)
+            found += json_is_array(shape) && json_array_size(shape) == 0;
+    }
+    cr_assert_eq(found, 1);
+    json_decref(trace);
+    br_profile_free(p);
+    unlink(path);
+}
+
 /* Work of other threads has tracks of its own, in the trace only. */
 Test(profile_output, spans_of_other_threads)
 {

@@ -95,6 +95,34 @@ Test(profile, products_are_counted_exactly)
     br_scope_end(scope);
 }
 
+/* An element of the result is a sum of as many products as a group has weights for it; the
+ * gradients have the same products. */
+Test(profile, convolutions)
+{
+    enum { N = 2, IN_CHANNELS = 4, OUT_CHANNELS = 6, GROUPS = 2, H = 7, W = 6 };
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(N, IN_CHANNELS, H, W), BR_F32), true);
+    br_tensor *w = br_ones(BR_SHAPE(OUT_CHANNELS, IN_CHANNELS / GROUPS, 3, 2), BR_F32);
+    br_set_requires_grad(w, true);
+    br_profile *p = br_profile_begin();
+    br_tensor *y =
+        br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .stride = { 2, 1 }, .groups = GROUPS));
+    br_backward(br_sum(y));
+    cr_assert(br_profile_end(p), "%s", br_error_message());
+    const int64_t products = br_numel(y) * (IN_CHANNELS / GROUPS) * 3 * 2;
+    const int64_t bytes = 4 * (br_numel(x) + br_numel(w) + br_numel(y));
+    static const char *const names[] = { "convolution", "conv_transpose", "convolution_weight" };
+    for (int i = 0; i < 3; i++) {
+        const br_profile_event *e =
+            find(p, names[i], i ? BR_PROFILE_BACKWARD : BR_PROFILE_FORWARD, "", 0);
+        cr_expect_eq(e->flops, 2 * products, "%s: %lld", names[i], (long long)e->flops);
+        cr_expect(i > 0 || e->bytes == bytes, "%lld",
+                  (long long)e->bytes); /* gradients copy, too */
+    }
+    br_profile_free(p);
+    br_scope_end(scope);
+}
+
 /* FLOPs are those of the scores and of the products with values, for pairs of query and key that
  * are not masked. Backward recomputes the scores. Besides the result, forward stores each query's
  * largest score and sum of exponentials. */

@@ -406,9 +406,14 @@ Test(random, unit_interval_is_half_open)
 {
     br_tensor *t = br_rand(BR_SHAPE(100000), BR_F32);
     br_tensor *narrow = br_uniform_(br_empty(BR_SHAPE(100000), BR_F32), 1, 1 + 0x1p-22);
+    br_tensor *narrow64 = br_uniform_(br_empty(BR_SHAPE(1000), BR_F64), 1, 1 + 0x1p-51);
     for (int64_t i = 0; i < br_numel(t); i++) {
         float x = br_data_f32(t)[i], y = br_data_f32(narrow)[i];
         cr_assert(x >= 0 && x < 1);
         cr_assert(y >= 1 && y < 1 + 0x1p-22f, "rounding reached the end: %a", (double)y);
+    }
+    for (int64_t i = 0; i < br_numel(narrow64); i++) {
+        double x = br_data_f64(narrow64)[i];
+        cr_assert(x >= 1 && x < 1 + 0x1p-51, "rounding reached the end: %a", x);
     }
 }

@@ -214,3 +214,22 @@ Test(auto_roles, null_around_a_text_of_tokenizer_json)
                                  "\"sep_token\":null}");
     check_ids("a", 3, (int64_t[]){ 3, 3, 3 });
 }
+
+/* Unigram tokenizers end a text, but do not begin it: "<s>" may be in the vocabulary. */
+Test(auto_roles, a_unigram_vocabulary_with_a_first_token)
+{
+    put("tokenizer.json",
+        "{\"added_tokens\":[],\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":"
+        "\"\xe2\x96\x81"
+        "\",\"prepend_scheme\":\"always\"},\"decoder\":{\"type\":\"Metaspace\",\"replacement\":"
+        "\"\xe2"
+        "\x96\x81\",\"prepend_scheme\":\"always\"},\"model\":{\"type\":\"Unigram\",\"unk_id\":2,"
+        "\"vocab\":[[\"<pad>\",0],[\"</s>\",0],[\"<unk>\",0],[\"<s>\",0],[\"a\",-1]]}}");
+    br_tokenizer *t = br_tokenizer_from_json(files_path("tokenizer.json"));
+    cr_assert(t, "%s", br_error_message());
+    static const int64_t want[] = { -1, 1, 2, -1, 0, -1, -1 };
+    for (int role = 0; role <= BR_TOKEN_MASK; role++)
+        cr_expect_eq(br_tokenizer_special_id(t, (br_special_token)role), want[role], "role %d",
+                     role);
+    br_tokenizer_free(t);
+}

@@ -84,6 +84,30 @@ Test(bpe_families, unsupported_parts)
     }
 }
 
+/* With ignore_merges, a word is looked up among the tokens of the model only, as in `tokenizers`,
+ * not among the added tokens. */
+Test(bpe_families, a_word_that_is_an_added_token)
+{
+    static const char file[] =
+        "{\"added_tokens\":[{\"id\":5,\"content\":\"hello\",\"single_word\":false,\"lstrip\":false,"
+        "\"rstrip\":false,\"normalized\":false,\"special\":true}],\"normalizer\":null,"
+        "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":null,"
+        "\"model\":{\"type\":\"BPE\",\"ignore_merges\":true,\"vocab\":{\"h\":0,\"e\":1,\"l\":2,"
+        "\"o\":3,\"he\":4},\"merges\":[\"h e\"]}}";
+    files_write(files_path("tokenizer.json"), file, sizeof file - 1);
+    br_tokenizer *t = br_tokenizer_from_json(files_path("tokenizer.json"));
+    cr_assert(t, "%s", br_error_message());
+    for (int splits = 0; splits < 2; splits++) {
+        br_encoding *e = br_tokenizer_encode(t, &(br_text){ "hello", -1 }, NULL,
+                                             BR_OPTIONS(br_encode, .split_special_tokens = splits));
+        cr_assert(e, "%s", br_error_message());
+        cr_assert_eq(e->length, splits ? 4 : 1);
+        cr_assert_eq(e->ids[0], splits ? 4 : 5);
+        br_encoding_free(e);
+    }
+    br_tokenizer_free(t);
+}
+
 static void write_text(const char *name, const char *text)
 {
     files_write(files_path(name), text, strlen(text));

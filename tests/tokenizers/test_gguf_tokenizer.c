@@ -180,6 +180,56 @@ Test(gguf_tokenizer, special_tokens)
     json_decref(all);
 }
 
+/* Without a padding token, rows are padded with the token that ends a text. */
+Test(gguf_tokenizer, pads_with_the_end)
+{
+    json_t *all = recorded();
+    const br_text texts[] = { { "a a a a", -1 }, { "a", -1 } };
+    for (int without = 0; without < 2; without++) {
+        br_scope *scope = br_scope_begin();
+        gguf_writer w = { .without = without ? "tokenizer.ggml.padding_token_id" : NULL };
+        br_tokenizer *t = br_auto_tokenizer_load(write_case(w, case_named(all, "gemma")), NULL);
+        br_token_batch batch;
+        cr_assert(t && br_tokenizer_encode_batch(t, 2, texts, NULL, NULL, &batch), "%s",
+                  br_error_message());
+        cr_assert_eq(br_at(batch.ids, BR_DIMS(1, -1)), without ? 1 : 0);
+        cr_assert_eq(br_at(batch.attention_mask, BR_DIMS(1, -1)), 0);
+        br_tokenizer_free(t);
+        br_scope_end(scope);
+    }
+    json_decref(all);
+}
+
+/* Of merges with equal scores and equally long parts, that of the first token comes first. */
+Test(gguf_tokenizer, merges_of_equal_scores)
+{
+    static const char *const letters[] = { "\xd0\x96", "\xd0\xa8", "\xd0\xa9" };
+    static const char left[] = "\xd0\x96\xd0\xa8", right[] = "\xd0\xa8\xd0\xa9",
+                      text[] = "\xd0\x96\xd0\xa8\xd0\xa9";
+    json_t *all = recorded();
+    for (int swapped = 0; swapped < 2; swapped++) {
+        json_t *c = json_deep_copy(case_named(all, "llama")),
+               *tokens = json_object_get(c, "tokens");
+        const char *const added[] = { letters[0], letters[1], letters[2], swapped ? right : left,
+                                      swapped ? left : right };
+        for (int i = 0; i < 5; i++) {
+            json_array_append_new(tokens, json_string(added[i]));
+            json_array_append_new(json_object_get(c, "scores"), json_real(i < 3 ? -100 : -1));
+            json_array_append_new(json_object_get(c, "types"), json_integer(1));
+        }
+        br_tokenizer *t = br_auto_tokenizer_load(write_case((gguf_writer){ 0 }, c), NULL);
+        cr_assert(t, "%s", br_error_message());
+        br_token_ids *ids = br_tokenizer_encode_ids(t, 1, &(br_text){ text, -1 }, NULL, NULL);
+        const int64_t n = ids->starts[1];
+        cr_assert_str_eq(br_tokenizer_token(t, ids->ids[n - 2]), swapped ? letters[0] : left);
+        cr_assert_str_eq(br_tokenizer_token(t, ids->ids[n - 1]), swapped ? right : letters[2]);
+        br_token_ids_free(ids);
+        br_tokenizer_free(t);
+        json_decref(c);
+    }
+    json_decref(all);
+}
+
 /* A user-defined token that no bytes spell is matched whole, and a control token is not. */
 Test(gguf_tokenizer, raw_tokens_of_bytes)
 {

@@ -59,6 +59,16 @@ Test(tokenizer_bad, vocab_files)
     check_fails(br_tokenizer_from_vocab(vocab_file,
                                         BR_OPTIONS(br_tokenizer, .max_input_chars_per_word = -1)),
                 "max_input_chars_per_word is -1");
+    static const int64_t limits[] = { 0, 1000000 };
+    for (int i = 0; i < 2; i++) {
+        br_tokenizer *t = br_tokenizer_from_vocab(
+            vocab_file, BR_OPTIONS(br_tokenizer, .max_input_chars_per_word = limits[i]));
+        cr_assert(t, "%s", br_error_message());
+        br_tokenizer_free(t);
+    }
+    check_fails(br_tokenizer_from_vocab(
+                    vocab_file, BR_OPTIONS(br_tokenizer, .max_input_chars_per_word = 1000001)),
+                "max_input_chars_per_word is 1000001, must be 0 .. 1000000");
 }
 
 /* ---- tokenizer.json -------------------------------------------------------------------------- */
@@ -124,6 +134,7 @@ Test(tokenizer_bad, json_of_other_kinds)
         { "\"id\":\"A\",\"type_id\":0", "\"id\":\"A\",\"type_id\":1",
           "post_processor is not supported: \"single\" must be a text A of type 0" },
         { "\"prefix\":\"##\"", "\"prefix\":\"@\"", "decoder.prefix is '@'" },
+        { "\"prefix\":\"##\"", "\"prefix\":\"@@\"", "decoder.prefix is '@@'" },
         { "}}}", "}}", "line 1" },
     };
     check_changes_fail(json, cases, sizeof cases / sizeof *cases);

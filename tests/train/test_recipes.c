@@ -147,6 +147,16 @@ Test(recipes, classifiers_learn_topics)
     }
 }
 
+/* The most frequent topic is that of the texts to train with: here 6 of 7, and none of the others.
+ */
+Test(recipes, classifiers_most_frequent_topic)
+{
+    program_shell("for i in 1 2 3 4 5 6; do printf 'sea\\tfish boat %d\\n' $i; done >$OUT/texts; "
+                  "for i in 1 2 3 4 5; do printf 'sky\\tbird wind %d\\n' $i; done >>$OUT/texts");
+    program_check(TEXTS "--set batch=4 --set held_out=0.4 --seed 1 --steps 1", 0,
+                  "always sea                   0 of     4 right    0.0 %");
+}
+
 /* Notebook 004's classifier as written sees only the first word, which says nothing about the
  * topic. */
 Test(recipes, classifiers_as_written)

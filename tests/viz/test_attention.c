@@ -347,6 +347,14 @@ Test(attention_view, f16_is_rounded_to_even)
     cr_assert_gt(br_attention_html(path, 1, &view, &o), 0, "%s", br_error_message());
     cr_assert(strstr(read_page(), "\"w0-0\">ADgCOAAAAAA=<")); /* 0x3800, 0x3802, 0, 0 */
     br_attention_free(a);
+    a = text_of(2);
+    const float large[] = { 65519, 65520, -65519, -65520 }; /* the greatest f16 is 65504 */
+    w = br_from_f32(BR_SHAPE(1, 1, 2, 2), large);
+    cr_assert(br_attention_add(a, BR_ATTENTION_SELF, NULL, w, NULL, NULL));
+    view.attention = a;
+    cr_assert_gt(br_attention_html(path, 1, &view, &o), 0, "%s", br_error_message());
+    cr_assert(strstr(read_page(), "\"w0-0\">/3sAfP/7APw=<")); /* 0x7bff, 0x7c00, 0xfbff, 0xfc00 */
+    br_attention_free(a);
     br_scope_end(scope);
 }
 

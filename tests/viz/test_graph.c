@@ -192,7 +192,8 @@ Test(graph, names_may_hold_anything)
 
 /* ---- Layout ---------------------------------------------------------------------------------- */
 
-/* Checks that the boxes of a layer do not overlap, and that all lines go down. */
+/* Checks that the boxes of a layer do not overlap, and that all lines go down. Those that
+ * end at a box, and no others, have arrows. */
 static void check_layout(const char *svg)
 {
     enum { MOST = 4000 };
@@ -205,11 +206,17 @@ static void check_layout(const char *svg)
         for (int k = 0; k < i; k++)
             cr_assert(y[i] != y[k] || x[i] + width[i] <= x[k] || x[k] + width[k] <= x[i],
                       "boxes %d and %d overlap", i, k);
-    double from, to, unused;
-    for (const char *p = svg; (p = strstr(p, "<path d=\"M")); p++)
+    double from, to, end, unused;
+    for (const char *p = svg; (p = strstr(p, "<path d=\"M")); p++) {
         if (sscanf(p, "<path d=\"M%lf %lfC%lf %lf %lf %lf %lf %lf\"", &unused, &from, &unused,
-                   &unused, &unused, &unused, &unused, &to) == 8)
-            cr_assert(from < to);
+                   &unused, &unused, &unused, &end, &to) != 8)
+            continue;
+        cr_assert(from < to);
+        bool at_box = false, has_arrow = strncmp(strchr(p + 10, '"'), "\" marker-end", 12) == 0;
+        for (int i = 0; i < n && !at_box; i++)
+            at_box = y[i] == to && x[i] < end && end < x[i] + width[i];
+        cr_assert_eq(has_arrow, at_box, "a line to %g, %g", end, to);
+    }
     cr_assert(n > 0);
 }
 

@@ -117,6 +117,30 @@ Test(varlen, storage_dtypes)
     br_scope_end(scope);
 }
 
+/* The gradients of a range with more keys than queries need room for the keys: here so much that it
+ * is outside of the memory for the queries' blocks. */
+Test(varlen, storage_dtypes_with_many_keys)
+{
+    enum { KEYS = 200000 };
+    br_scope *scope = br_scope_begin();
+    br_tensor *queries = br_from_i64(BR_SHAPE(3), (int64_t[]){ 0, 2, 5 });
+    br_tensor *keys = br_from_i64(BR_SHAPE(3), (int64_t[]){ 0, KEYS - 7, KEYS });
+    br_tensor *x[3], *wide[3], *dx[3], *dz[3];
+    for (int i = 0; i < 3; i++) {
+        x[i] = leaf(br_to(values(BR_SHAPE(i ? KEYS : 5, 2, 8), i + 1, BR_F32), BR_BF16));
+        wide[i] = leaf(br_to(br_detach(x[i]), BR_F32));
+    }
+    br_tensor *y = br_varlen_attn(x[0], x[1], x[2], queries, keys, NULL);
+    br_tensor *z = br_varlen_attn(wide[0], wide[1], wide[2], queries, keys, NULL);
+    cr_assert(y && z, "%s", br_error_message());
+    br_tensor *dy = br_ones_like(y), *dw = br_ones_like(z);
+    cr_assert(br_grad(1, &y, 3, x, dx, BR_OPTIONS(br_grad, .gradients = &dy)));
+    cr_assert(br_grad(1, &z, 3, wide, dz, BR_OPTIONS(br_grad, .gradients = &dw)));
+    for (int i = 0; i < 3; i++)
+        check_close(br_item(br_max(br_abs(br_sub(br_to(dx[i], BR_F32), dz[i])))), 0, 0.02);
+    br_scope_end(scope);
+}
+
 static br_tensor *attend(br_tensor *q, br_tensor *k, int64_t n, const int64_t *starts,
                          const br_varlen_attn_options *o)
 {

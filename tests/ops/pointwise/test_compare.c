@@ -57,6 +57,18 @@ Test(compare, large_integers)
     br_scope_end(scope);
 }
 
+/* A NaN is close only to a NaN, and that only with equal_nan. */
+Test(compare, close_nans)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = br_from_f32(BR_SHAPE(4), (float[]){ NAN, NAN, 1, 1 });
+    br_tensor *b = br_from_f32(BR_SHAPE(4), (float[]){ NAN, 1, NAN, 1 });
+    check_equals(br_isclose(a, b, 1, 1, true), 1, 0, 0, 1);
+    check_equals(br_isclose(b, a, 1, 1, true), 1, 0, 0, 1);
+    check_equals(br_isclose(a, b, 1, 1, false), 0, 0, 0, 1);
+    br_scope_end(scope);
+}
+
 /* With tolerances of 0, integers are close only if they are equal. */
 Test(compare, close_large_integers)
 {

@@ -33,6 +33,23 @@ Test(in_place, bool_values)
     br_scope_end(scope);
 }
 
+/* A mask that is another view of the changed memory is read before it changes. */
+Test(in_place, a_mask_that_overlaps)
+{
+    enum { N = 300 };
+    for (int shift = 0; shift < 2; shift++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *all = br_zeros(BR_SHAPE(N), BR_BOOL);
+        for (int i = 2; i < N; i += 7)
+            br_data_bool(all)[i] = true;
+        br_tensor *a = br_narrow(all, 0, shift, N - 1), *mask = br_narrow(all, 0, 1 - shift, N - 1);
+        br_tensor *expected = br_masked_fill(br_clone(a), br_clone(mask), 1);
+        cr_assert(br_equal(br_masked_fill_(a, mask, 1), expected), "shift %d: %s", shift,
+                  br_error_message());
+        br_scope_end(scope);
+    }
+}
+
 Test(in_place, copies_convert)
 {
     br_scope *scope = br_scope_begin();

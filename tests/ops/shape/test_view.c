@@ -99,6 +99,30 @@ Test(view, messages_state_the_range_of_a_dimension)
     check_fails(br_softmax(br_scalar(1, BR_F32), 1), "dim is 1, must be in -1 .. 0");
 }
 
+/* The places after the last part are NULL, also if the call fails. */
+Test(view, places_without_a_part)
+{
+    enum { PLACES = 6 };
+    br_tensor *x = br_zeros(BR_SHAPE(2, 3), BR_F32), *parts[PLACES];
+    const int64_t sizes[] = { 1, 2 };
+    for (int call = 0; call < 5; call++) {
+        for (int i = 0; i < PLACES; i++)
+            parts[i] = x;
+        int n = call == 0   ? br_split(x, 2, 1, PLACES, parts)
+                : call == 1 ? br_chunk(x, 3, 1, PLACES, parts)
+                : call == 2 ? br_unbind(x, 1, PLACES, parts)
+                : call == 3 ? br_split_with_sizes(x, 2, sizes, 1, parts)
+                            : br_split(x, 0, 1, PLACES, parts);
+        cr_assert_eq(n, call == 4 ? -1 : call % 3 ? 3 - call / 3 : 2, "call %d: %d parts", call, n);
+        cr_assert_eq(br_failed(), call == 4);
+        br_clear_error();
+        for (int i = n < 0 ? 0 : n; i < PLACES && call != 3; i++)
+            cr_assert_null(parts[i], "call %d, place %d", call, i);
+        for (int i = 0; i < n; i++)
+            cr_assert(parts[i] && parts[i] != x, "call %d, part %d", call, i);
+    }
+}
+
 /* A tensor with the maximum number of dimensions gets no further one. */
 Test(view, no_operation_adds_a_ninth_dimension)
 {
