@@ -148,12 +148,13 @@ bool text_rows_read(text_rows *r, const char *const *names, int n_required, cons
                     size_t length)
 {
     const char *end = data + length, *first = text_first_line(data, end);
-    reader reader = { .out = r, .names = names, .n_required = n_required };
+    reader context = { .out = r, .names = names, .n_required = n_required };
     *r = (text_rows){ 0 };
     while (names[r->n_columns])
         r->n_columns++;
-    bool ok = text_rows_has_json(first, end) ? json_lines_each(first, end, "", read_object, &reader)
-                                             : read_csv(&reader, first, end);
+    bool ok = text_rows_has_json(first, end)
+                  ? json_lines_each(first, end, "", read_object, &context)
+                  : read_csv(&context, first, end);
     if (ok && r->count == 0)
         br_raise(BR_ERROR_ARGUMENT, "the data has no examples");
     return ok && !br_failed();
