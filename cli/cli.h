@@ -25,6 +25,7 @@ int cli_check(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_tokenize(int argc, char **argv);
+int cli_train_tokenizer(int argc, char **argv);
 int cli_embed(int argc, char **argv);
 int cli_classify(int argc, char **argv);
 int cli_rerank(int argc, char **argv);

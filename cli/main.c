@@ -9,11 +9,12 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     { "train", "train a model with one of the recipes", cli_train },
-    { "finetune", "train a pretrained language model on your texts", cli_finetune },
+    { "finetune", "train a pretrained model on your texts", cli_finetune },
     { "check", "compare models and operations with results recorded from PyTorch", cli_check },
     { "bench", "time operations and models on this machine", cli_bench },
     { "info", "show the contents of a safetensors file, checkpoint or config.json", cli_info },
     { "tokenize", "show the tokens of a text", cli_tokenize },
+    { "train-tokenizer", "learn a byte-level BPE tokenizer from a text", cli_train_tokenizer },
     { "embed", "compute sentence embeddings and their cosine similarities", cli_embed },
     { "classify", "label texts with a pretrained classifier", cli_classify },
     { "rerank", "rank texts for a query with a pretrained cross-encoder", cli_rerank },
@@ -31,7 +32,7 @@ static int help(FILE *stream)
     cli_print_wrapped(stream, "Usage: brasa COMMAND [ARGUMENT]...\n");
     fprintf(stream, "\n");
     for (size_t i = 0; i < N_COMMANDS; i++) {
-        snprintf(line, sizeof line, "  %-9s  %s", commands[i].name, commands[i].summary);
+        snprintf(line, sizeof line, "  %-15s  %s", commands[i].name, commands[i].summary);
         cli_print_wrapped(stream, line);
     }
     fprintf(stream, "\n");

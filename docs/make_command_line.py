@@ -53,6 +53,7 @@ GUIDES = {
     "bench": "[benchmarks.md](benchmarks.md) explains how to measure, and has the results.",
     "info": "[safetensors.md](safetensors.md), [gguf.md](gguf.md) and [auto_config.md](auto_config.md) describe the files.",
     "tokenize": "[tokenizer.md](tokenizer.md) describes the tokenizers.",
+    "train-tokenizer": "[tokenizer.md](tokenizer.md#train-a-tokenizer) describes what it learns.",
     "embed": "[auto_model.md](auto_model.md#sentence-embeddings) has an example.",
     "classify": "[zoo.md](zoo.md#classes-of-texts-and-entities) has an example.",
     "rerank": "[zoo.md](zoo.md#cross-encoders) has an example.",

@@ -61,16 +61,21 @@ static bool read_root(br_tokenizer *t, const char *path, json_t *root)
                   : "there is no model, which must be an object");
 }
 
-br_tokenizer *br__tokenizer_read_json(const char *path)
+/* Returns the tokenizer of a file's object, which is freed. */
+static br_tokenizer *read_object(const char *path, json_t *root)
 {
-    br_tokenizer *t = br__tokenizer_new();
-    json_t *root = t ? br__tokenizer_json(op, path) : NULL;
-    bool ok = root && read_root(t, path, root);
+    br_tokenizer *t = root ? br__tokenizer_new() : NULL;
+    bool ok = t && read_root(t, path, root);
     json_decref(root);
     if (ok)
         return t;
     br_tokenizer_free(t);
     return NULL;
+}
+
+br_tokenizer *br__tokenizer_read_json(const char *path)
+{
+    return read_object(path, br__tokenizer_json(op, path));
 }
 
 bool br__tokenizer_leave_out(br_tokenizer *t, const char *path)
@@ -84,13 +89,27 @@ bool br__tokenizer_leave_out(br_tokenizer *t, const char *path)
                                       "for BPE: must be ByteLevel");
 }
 
-br_tokenizer *br_tokenizer_from_json(const char *path)
+/* Finishes a tokenizer that was read, or frees it. */
+static br_tokenizer *finished(br_tokenizer *t, const char *path)
 {
-    br_tokenizer *t = br__tokenizer_read_json(path);
     if (t && br__tokenizer_leave_out(t, path) && br__tokenizer_finish_added(t)) {
         br__tokenizer_default_roles(t);
         return t;
     }
     br_tokenizer_free(t);
     return NULL;
+}
+
+br_tokenizer *br_tokenizer_from_json(const char *path)
+{
+    return finished(br__tokenizer_read_json(path), path);
+}
+
+br_tokenizer *br_tokenizer_from_json_text(const char *text, int64_t length)
+{
+    static const char path[] = "tokenizer.json"; /* in messages */
+    if (!br__required(op, "text", text))
+        return NULL;
+    size_t n = length < 0 ? strlen(text) : (size_t)length;
+    return finished(read_object(path, br__tokenizer_parse(op, path, text, n)), path);
 }

@@ -11,6 +11,8 @@
 bool br__tokenizer_refuse(const char *path, const char *format, ...) BR_PRINTF(2, 3);
 /* Parses a file. Returns JSON that the caller frees with json_decref(), or NULL and an error. */
 json_t *br__tokenizer_json(const char *op, const char *path);
+/* The same for a text; errors name `path`. */
+json_t *br__tokenizer_parse(const char *op, const char *path, const char *text, size_t length);
 /* Returns the type of a part ("model", "normalizer", ...): the stated one, or the one that
  * `tokenizers` determines by the fields; NULL without an error if there is none. */
 const char *br__tokenizer_json_type(const char *part, const json_t *object);

@@ -21,14 +21,20 @@ bool br__tokenizer_refuse(const char *path, const char *format, ...)
 
 /* ---- Members --------------------------------------------------------------------------------- */
 
+json_t *br__tokenizer_parse(const char *name, const char *path, const char *text, size_t length)
+{
+    json_error_t error;
+    json_t *root = br__json_parse(name, path, text, length, &error);
+    if (!root && !br__failed())
+        br__tokenizer_refuse(path, "line %d: %s", error.line, br_printable(error.text));
+    return root;
+}
+
 json_t *br__tokenizer_json(const char *name, const char *path)
 {
     size_t length;
     char *text = br__read_text(name, path, UINT64_MAX, &length);
-    json_error_t error;
-    json_t *root = text ? br__json_parse(name, path, text, length, &error) : NULL;
-    if (!root && !br__failed())
-        br__tokenizer_refuse(path, "line %d: %s", error.line, br_printable(error.text));
+    json_t *root = text ? br__tokenizer_parse(name, path, text, length) : NULL;
     br_free(text);
     return root;
 }

@@ -12,6 +12,12 @@
 extern "C" {
 #endif
 
+/* UTF-8 text, which may contain NULs. A length of -1 means that it ends with a NUL. */
+typedef struct br_text {
+    const char *data;
+    int64_t length;
+} br_text;
+
 /* ---- Tokenizers ------------------------------------------------------------------------------ */
 
 typedef struct br_tokenizer br_tokenizer;
@@ -80,6 +86,8 @@ BR_API br_tokenizer *br_tokenizer_from_sentencepiece(const char *path,
  * names the unsupported part. Ignores its "truncation" and "padding": set br_encode_options
  * instead. */
 BR_API br_tokenizer *br_tokenizer_from_json(const char *path);
+/* Reads the text of a tokenizer.json. A length of -1 means that it ends with a NUL. */
+BR_API br_tokenizer *br_tokenizer_from_json_text(const char *text, int64_t length);
 
 typedef enum br_setting {
     BR_SETTING_AUTO, /* what the files say */
@@ -159,6 +167,26 @@ BR_API char *br_tokenizer_decode(const br_tokenizer *tokenizer, int64_t n, const
 BR_API char *br_tokenizer_decode_text(const br_tokenizer *tokenizer, int64_t n, const int64_t *ids,
                                       bool skip_special, int64_t *length);
 
+/* ---- Training -------------------------------------------------------------------------------- */
+
+typedef struct br_bpe_train_options {
+    size_t struct_size;
+    int64_t vocab_size;       /* most tokens, with the special ones and one for each byte */
+    int64_t min_frequency;    /* a pair that is less frequent does not become a token */
+    int64_t n_special_tokens; /* tokens that get the first ids, such as "<|endoftext|>" */
+    const char *const *special_tokens;
+} br_bpe_train_options;
+#define br_bpe_train_default_fields \
+    .struct_size = sizeof(br_bpe_train_options), .vocab_size = 30000, .min_frequency = 2
+BR_API br_bpe_train_options br_bpe_train_defaults(void);
+
+/* Learns a byte-level BPE tokenizer from n texts, and returns the text of its tokenizer.json, which
+ * the caller frees with br_free(). The tokens, their ids and the merges are those of tokenizers'
+ * ByteLevelBPETokenizer.train_from_iterator(). Words are split by GPT-2's pattern, and do not cross
+ * texts. Texts must be UTF-8 without U+0000. Returns NULL and an error on failure. `options` may be
+ * NULL. */
+BR_API char *br_bpe_train(int64_t n, const br_text *texts, const br_bpe_train_options *options);
+
 /* ---- Decoding step by step ------------------------------------------------------------------- */
 
 /* Decodes ids that become known one after the other, as when a model generates text:
@@ -191,12 +219,6 @@ BR_API const char *br_decode_stream_step(br_decode_stream *stream, int64_t id, i
 BR_API const char *br_decode_stream_end(br_decode_stream *stream, int64_t *length);
 
 /* ---- Encoding -------------------------------------------------------------------------------- */
-
-/* UTF-8 text, which may contain NULs. A length of -1 means that it ends with a NUL. */
-typedef struct br_text {
-    const char *data;
-    int64_t length;
-} br_text;
 
 typedef enum br_truncation {
     BR_LONGEST_FIRST,
