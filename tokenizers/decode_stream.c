@@ -107,12 +107,13 @@ static void pass_before(br_decode_stream *s, const char *text, size_t n)
     pass(s, i);
 }
 
-/* Keeps only the last ids if the whole text was returned and theirs ends in the same way. Returns
- * false, with nothing changed, if an allocation fails. */
+/* Keeps only the last ids if the text of all was returned and theirs ends in the same way. The text
+ * of byte tokens at the end was not even decoded. Returns false, with nothing changed, if an
+ * allocation fails. */
 static bool drop_old(br_decode_stream *s)
 {
     size_t kept;
-    if (s->n < MOST || s->done != s->length)
+    if (s->n < MOST || s->done != s->length || ends_with_byte(s))
         return true;
     char *text = decode(s, KEPT, s->ids + s->n - KEPT, &kept);
     if (!text)

@@ -94,6 +94,14 @@ Test(chat, rules_of_python_and_jinja)
           "['a'] [] ['a', '']" },
         { "{{ [1] < [1, 2] }} {{ [1, 2] < [1] }} {{ [1, 2] > [1] }} {{ [1] > [1, 2] }}",
           "True False True False" },
+        { "{{ [1, 2]|sum(start=10) }} {{ [[1, 5]]|sum('0') }} {{ [[1, 5]]|map(attribute='1')|list "
+          "}}",
+          "13 1 [5]" },
+        { "{{ 'aaaa'.count('aa') }} {{ 'x1y 2z'.title() }}", "2 X1Y 2Z" },
+        { "{{ 'abc'.endswith(('x', 'c')) }} {{ 'abc'.startswith(('x', 'a')) }} "
+          "{{ 'abc'.startswith(()) }}",
+          "True True False" },
+        { "{{ [1]|reverse is sequence }} {{ [1, 2]|reverse|list }}", "False [2, 1]" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *text = render(cases[i].template, NULL);

@@ -156,6 +156,18 @@ Test(wrap, no_terminal)
 }
 
 /* A single text, which takes no time worth a bar, shows none. */
+/* A terminal that does not know its width is as wide as a help text. */
+Test(wrap, a_terminal_without_a_width)
+{
+    char written[16];
+    static const int columns[] = { 0, 39, 79, 81 }, want[] = { 80, 40, 79, 80 };
+    for (int i = 0; i < 4; i++) {
+        terminal t = terminal_begin(columns[i], STDERR_FILENO);
+        cr_expect_eq(cli_columns(stderr), want[i], "%d columns", columns[i]);
+        terminal_end(&t, written, sizeof written);
+    }
+}
+
 Test(wrap, progress_of_batches)
 {
     for (int64_t texts = 1; texts <= 2; texts++) {

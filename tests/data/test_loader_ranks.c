@@ -159,6 +159,8 @@ Test(loader_ranks, a_seed_leaves_the_threads_generator_alone)
     cr_assert(br_loader_begin(loader));
     int64_t first = next_batch(loader);
     cr_assert_eq(br_random_double(), want);
+    check_fails(br_loader_set_epoch(loader, INT64_MAX), "epoch is 9223372036854775807");
+    cr_assert(br_loader_set_epoch(loader, INT64_MAX - 1) && br_loader_begin(loader));
     cr_assert(br_loader_set_epoch(loader, 0) && br_loader_begin(loader));
     cr_assert_eq(next_batch(loader), first);
     br_loader_free(loader);

@@ -116,6 +116,8 @@ Test(rope, bad_options)
                 "dtype is i64, must be a floating dtype");
     o.theta = 0;
     check_refused(o, 8, "theta is 0, must be positive");
+    o = *BR_OPTIONS(br_rope, .theta = INFINITY);
+    check_refused(o, 8, "theta is inf, must be positive");
     o = *BR_OPTIONS(br_rope, .type = BR_ROPE_LINEAR, .factor = -1);
     check_refused(o, 8, "factor is -1, must be positive");
     o.type = (br_rope_type)9;

@@ -140,11 +140,11 @@ static const model models[] = {
     {
         .architecture = "phi3",
         .class = "Phi3ForCausalLM",
-        .config = "\"model_type\": \"phi3\", \"rope_theta\": 50.0, \"sliding_window\": 5, "
+        .config = "\"model_type\": \"phi3\", \"rope_theta\": 50.0, \"sliding_window\": 3, "
                   "\"partial_rotary_factor\": 0.5",
         .keys = { { "rope.freq_base", 'f', 50, NULL },
                   { "rope.dimension_count", 'u', 2, NULL },
-                  { "attention.sliding_window", 'u', 5, NULL } },
+                  { "attention.sliding_window", 'u', 3, NULL } },
     },
     {
         .architecture = "phi3",

@@ -82,6 +82,33 @@ Test(profile_output, a_table_by_operation)
     br_profile_free(p);
 }
 
+/* A single step has no mean. A row that takes exactly the smallest part of the time is shown. */
+Test(profile_output, steps_and_parts)
+{
+    br_profile *p = small_profile();
+    for (int64_t steps = 0; steps < 3; steps++) {
+        char *text = printed(p, BR_OPTIONS(br_profile_print, .steps = steps));
+        cr_assert_eq(strstr(text, " ms per step, mean of 2;") != NULL, steps == 2);
+        cr_assert_eq(strstr(text, " mean of ") != NULL, steps == 2);
+        free(text);
+    }
+    const double whole = 1e-9 * (double)br_profile_event_at(p, 0)->duration;
+    int64_t count;
+    br_profile_row *rows = br_profile_rows(p, BR_PROFILE_BY_OP, BR_PROFILE_SORT_TIME, &count);
+    for (int64_t i = 0; i < count; i++) {
+        const double part = rows[i].total / whole;
+        if (part * whole != rows[i].total || rows[i].depth > 0)
+            continue;
+        char name[64];
+        snprintf(name, sizeof name, "\n%s ", rows[i].name);
+        char *text = printed(p, BR_OPTIONS(br_profile_print, .min_fraction = part));
+        line_with(text, name);
+        free(text);
+    }
+    br_free(rows);
+    br_profile_free(p);
+}
+
 /* The lower bound of the time, computed from the machine's peak rates, is the sum over the
  * outermost rows. */
 Test(profile_output, the_least_time)

@@ -103,6 +103,20 @@ Test(added_tokens, normalized_ones_match_normalized_text)
     check_ids(single, "new yorka new york", 3, (int64_t[]){ 0, 0, 5 });
 }
 
+/* A token is found although one that begins with it, and lies between it and the text, does not
+ * match. */
+Test(added_tokens, tokens_that_begin_others)
+{
+    static const char json[] =
+        JSON("\"added_tokens\":[{\"id\":5,\"content\":\"<x\"},{\"id\":6,\"content\":\"<xa\"},"
+             "{\"id\":7,\"content\":\"<xab\"}],",
+             "null");
+    check_ids(json, "<xa a", 2, (int64_t[]){ 6, 3 });
+    check_ids(json, "<xaca", 2, (int64_t[]){ 6, 0 });
+    check_ids(json, "<xba", 2, (int64_t[]){ 5, 0 });
+    check_ids(json, "<x<xab", 2, (int64_t[]){ 5, 7 });
+}
+
 /* Of added tokens whose normalized texts are equal, the one with the lowest id is matched.
  * `tokenizers` chooses one at random. */
 Test(added_tokens, equal_normalized_texts)

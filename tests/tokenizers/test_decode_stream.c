@@ -319,3 +319,35 @@ Test(decode_stream, ids_without_a_token)
     br_clear_error();
     br_tokenizer_free(t);
 }
+
+/* Bytes that are no text are held back: here more than are compared before old ids are dropped. */
+Test(decode_stream, many_bad_bytes_are_held_back)
+{
+    enum { MOST = 300, BAD = 240 };
+    br_tokenizer *t = br_tokenizer_from_bpe(FOLDER "bpe/vocab.json", FOLDER "bpe/merges.txt", NULL);
+    int64_t ids[MOST];
+    for (int64_t i = 0; i < MOST; i++)
+        ids[i] = br_tokenizer_id(t, i < BAD ? "a" : "\xc4\xa2", -1); /* the byte 0x80 */
+    check_ok();
+    check_ids("bad bytes", t, 0, MOST, ids, true);
+    br_tokenizer_free(t);
+}
+
+/* A byte token that is held back when old ids are dropped, and has the text of the ids before it.
+ */
+Test(decode_stream, a_byte_like_the_text_before)
+{
+    enum { MOST = 300 };
+    br_tokenizer *t = br_tokenizer_from_json(FOLDER "unigram/bytes.json");
+    int64_t ids[MOST];
+    for (int64_t i = 0; i < MOST; i++)
+        ids[i] = br_tokenizer_id(t, "e", -1);
+    check_ok();
+    for (int64_t at = 250; at < 260; at++) {
+        int64_t piece = ids[at];
+        ids[at] = br_tokenizer_id(t, "<0x65>", -1);
+        check_ids("a byte in a run", t, 0, MOST, ids, true);
+        ids[at] = piece;
+    }
+    br_tokenizer_free(t);
+}

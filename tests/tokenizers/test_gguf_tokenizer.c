@@ -200,34 +200,48 @@ Test(gguf_tokenizer, pads_with_the_end)
     json_decref(all);
 }
 
-/* Of merges with equal scores and equally long parts, that of the first token comes first. */
+/* A Llama tokenizer with more tokens, a text, and the last two tokens of it. */
+typedef struct merged {
+    const char *tokens[6];
+    double scores[6];
+    const char *text, *last[2];
+} merged;
+
+static void check_merged(const merged *m)
+{
+    json_t *all = recorded(), *c = json_deep_copy(case_named(all, "llama"));
+    for (int i = 0; i < 6; i++) {
+        json_array_append_new(json_object_get(c, "tokens"), json_string(m->tokens[i]));
+        json_array_append_new(json_object_get(c, "scores"), json_real(m->scores[i]));
+        json_array_append_new(json_object_get(c, "types"), json_integer(1));
+    }
+    br_tokenizer *t = br_auto_tokenizer_load(write_case((gguf_writer){ 0 }, c), NULL);
+    cr_assert(t, "%s", br_error_message());
+    br_token_ids *ids = br_tokenizer_encode_ids(t, 1, &(br_text){ m->text, -1 }, NULL, NULL);
+    const int64_t n = ids->starts[1];
+    for (int i = 0; i < 2; i++)
+        cr_assert_str_eq(br_tokenizer_token(t, ids->ids[n - 2 + i]), m->last[i]);
+    br_token_ids_free(ids);
+    br_tokenizer_free(t);
+    json_decref(c);
+    json_decref(all);
+}
+
+/* Of merges with equal scores, the one with the longer left part comes first, then the longer right
+ * part, and then the order of the vocabulary decides. */
 Test(gguf_tokenizer, merges_of_equal_scores)
 {
-    static const char *const letters[] = { "\xd0\x96", "\xd0\xa8", "\xd0\xa9" };
-    static const char left[] = "\xd0\x96\xd0\xa8", right[] = "\xd0\xa8\xd0\xa9",
-                      text[] = "\xd0\x96\xd0\xa8\xd0\xa9";
-    json_t *all = recorded();
-    for (int swapped = 0; swapped < 2; swapped++) {
-        json_t *c = json_deep_copy(case_named(all, "llama")),
-               *tokens = json_object_get(c, "tokens");
-        const char *const added[] = { letters[0], letters[1], letters[2], swapped ? right : left,
-                                      swapped ? left : right };
-        for (int i = 0; i < 5; i++) {
-            json_array_append_new(tokens, json_string(added[i]));
-            json_array_append_new(json_object_get(c, "scores"), json_real(i < 3 ? -100 : -1));
-            json_array_append_new(json_object_get(c, "types"), json_integer(1));
-        }
-        br_tokenizer *t = br_auto_tokenizer_load(write_case((gguf_writer){ 0 }, c), NULL);
-        cr_assert(t, "%s", br_error_message());
-        br_token_ids *ids = br_tokenizer_encode_ids(t, 1, &(br_text){ text, -1 }, NULL, NULL);
-        const int64_t n = ids->starts[1];
-        cr_assert_str_eq(br_tokenizer_token(t, ids->ids[n - 2]), swapped ? letters[0] : left);
-        cr_assert_str_eq(br_tokenizer_token(t, ids->ids[n - 1]), swapped ? right : letters[2]);
-        br_token_ids_free(ids);
-        br_tokenizer_free(t);
-        json_decref(c);
-    }
-    json_decref(all);
+#define A "\xd0\x96"
+#define B "\xd0\xa8"
+#define C "\xd0\xa9"
+    static const merged rows[] = {
+        { { A, B, C, A B, B C, "x" A }, { -9, -9, -9, -1, -1, -9 }, A B C, { A B, C } },
+        { { A, B, C, B C, A B, "x" A }, { -9, -9, -9, -1, -1, -9 }, A B C, { A, B C } },
+        { { A, B, C, A B, C A, A B C }, { -9, -9, -9, -1, -2, -2 }, A B C A, { A B C, A } },
+        { { A, B, C, B C, C A, A B C }, { -9, -9, -9, -1, -2, -2 }, C A B C, { C, A B C } },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        check_merged(&rows[i]);
 }
 
 /* A user-defined token that no bytes spell is matched whole, and a control token is not. */

@@ -16,6 +16,7 @@ static const char32_t *const texts[] = {
     U"\U0001f1e6\U0001f1fa|\U0001f1e6",               /* flags */
     U"\U0001f468\U0001f3fb\u200d\U0001f469|\U0001f468|a\u200d|\u00a9", /* joined pictographs */
     U"\u0915\u094d\u200d\u0924|\u0915|\u0924\u094d|a",                 /* linked consonants */
+    U"a\u094d|\u0915\u094d\u0924", /* a linker after another letter links nothing */
 };
 
 Test(grapheme, rules)

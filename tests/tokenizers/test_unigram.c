@@ -277,6 +277,7 @@ Test(unigram, json_of_t5s_kind)
         { "BAAAAAAAAABhAA==", "BAAA", "is truncated" },
         { "BAAAAAAAAABhAA==", "CAAAAAAAAABhAA==", "is truncated" },
         { "BAAAAAAAAABhAA==", "BAAAAAAAAABhYQ==", "without a NUL at the end" },
+        { "BAAAAAAAAABhAA==", "BAAAAAAAAAA=", "without a NUL at the end" },
         { "BAAAAAAAAABhAA==", "BAAAAAAAAAD/AA==", "not valid UTF-8" },
         { "BAAAAAAAAABhAA==", "BAAAAAABAABhAA==", "a leaf is missing" },
         { "BAAAAAAAAABhAA==", "BAAAAAAAAIBhAA==", "root is a leaf" },

@@ -89,6 +89,23 @@ Test(plot, ticks_are_round_numbers)
         cr_assert(strstr(text, labels[i]), "no label %s", labels[i]);
 }
 
+/* Steps are 1, 2, 5 or 10 times a power of ten: here exactly 5. Large numbers are short. */
+Test(plot, ticks_of_exact_steps_and_large_numbers)
+{
+    const char *text = plot_one(2, (double[]){ 0, 40 }, (double[]){ -2e7, 0 }, NULL);
+    cr_assert(strstr(text, ">5<") && strstr(text, ">35<"));
+    cr_assert(strstr(text, ">-2e+07<") && !strstr(text, "000000<"));
+}
+
+/* The range of equal values is a power of ten on each side. */
+Test(plot, a_constant_on_a_logarithmic_axis)
+{
+    const char *text =
+        plot_one(2, (double[]){ 0, 1 }, (double[]){ 1e3, 1e3 }, BR_OPTIONS(br_plot, .log_y = true));
+    cr_assert(strstr(text, ">100<") && strstr(text, ">10000<"));
+    cr_assert(!strstr(text, ">10<") && !strstr(text, ">100000<"));
+}
+
 Test(plot, a_logarithmic_axis_has_powers_of_ten)
 {
     const double x[] = { 1, 2, 3, 4 }, y[] = { 67, 0, -1, 0.02 };
@@ -170,6 +187,26 @@ Test(plot, the_rows_of_the_legend)
     }
     cr_assert_eq(top[1], top[0]);
     cr_assert(top[2] == top[3] && top[2] > top[0]);
+}
+
+/* Characters of Chinese are twice as wide, so that names of as many characters take two rows. */
+Test(plot, wide_characters_in_the_legend)
+{
+    enum { LETTERS = 35 };
+    char plain[LETTERS + 1] = "", wide[3 * LETTERS + 1] = "";
+    double left, top[2], right, bottom;
+    const double x[] = { 0, 1 };
+    for (int i = 0; i < LETTERS; i++) {
+        plain[i] = 'm';
+        memcpy(wide + (ptrdiff_t)3 * i, "\xe4\xb8\xad", 3);
+    }
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? wide : plain;
+        br_series s[2] = { { name, 2, x, x }, { name, 2, x, x } };
+        cr_assert(br_plot_svg(path, 2, s, NULL), "%s", br_error_message());
+        edges(read_plot(), &left, &top[i], &right, &bottom);
+    }
+    cr_assert_gt(top[1], top[0]);
 }
 
 Test(plot, text_is_escaped)
