@@ -56,9 +56,9 @@ static int parse_option(void *of, int option)
         r->out = optarg;
         return 0;
     case VOCAB_SIZE:
-        return cli_within("vocab-size", 256, INT32_MAX, &r->train.vocab_size);
+        return cli_within("--vocab-size", 256, INT32_MAX, &r->train.vocab_size);
     case MIN_FREQUENCY:
-        return cli_at_least("min-frequency", 0, &r->train.min_frequency);
+        return cli_at_least("--min-frequency", 0, &r->train.min_frequency);
     case SPECIAL:
         if (r->train.n_special_tokens == MOST_SPECIAL)
             return cli_usage(cli_command, "--special is given more than %d times", MOST_SPECIAL);

@@ -268,6 +268,11 @@ br_auto_config *br_auto_config_load(const char *path)
     return br_auto_config_load_with(path, NULL);
 }
 
+br_auto_config *br_auto_config_from_json(const char *json)
+{
+    return br__required(op, "json", json) ? br__config_parse("config.json", json) : NULL;
+}
+
 br_auto_config *br__config_parse(const char *path, const char *text)
 {
     br_auto_config *config = BR_NEW(br_auto_config);

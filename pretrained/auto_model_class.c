@@ -100,3 +100,22 @@ br_module *br__make_model(const br_model_class *class, const br_auto_config *con
     br_skip_init(before);
     return module;
 }
+
+void *br_auto_model_new(const br_auto_config *config, const char *class_name)
+{
+    static const char each[] = "auto_model_new";
+    if (!br__required(each, "config", config))
+        return NULL;
+    const br_model_family *family = br__model_family(config);
+    const br_model_class *class = family ? br__model_class(config, family, class_name) : NULL;
+    br_module *module = class ? br__make_model(class, config) : NULL;
+    br_named_list *list = module ? br_parameters(module) : NULL;
+    bool ok = list != NULL;
+    for (int64_t i = 0; ok && i < list->count; i++)
+        ok = family->init(config, list->items[i].name, list->items[i].tensor);
+    br_named_list_free(list);
+    if (ok && !br_failed())
+        return module;
+    br_module_free(module);
+    return NULL;
+}

@@ -4,7 +4,7 @@
 #include <string.h>
 
 const recipe *const train_recipes[] = { &recipe_bert_scratch, &recipe_copy_task, &recipe_vanilla,
-                                        &recipe_classifier };
+                                        &recipe_classifier, &recipe_gpt };
 const int train_num_recipes = (int)(sizeof train_recipes / sizeof *train_recipes);
 
 const train_objective train_objectives[] = {

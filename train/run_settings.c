@@ -151,6 +151,18 @@ void trainer_begin_settings(trainer *t, const train_request *request)
     add_settings(t);
 }
 
+/* Refuses a request for a notebook's variant of a recipe that has none. */
+static bool check_variant(const trainer *t, const train_request *request)
+{
+    for (int i = 0; i < t->settings.count; i++)
+        if (strcmp(t->settings.items[i].name, "as_written") == 0)
+            return true;
+    if (request->as_written)
+        br_raise(BR_ERROR_ARGUMENT, "%s is not of a notebook, so it has no variant as written",
+                 t->recipe->name);
+    return !request->as_written;
+}
+
 /* Checks values that exclude each other; returns false with an error. */
 static bool check_combinations(const trainer *t)
 {
@@ -187,7 +199,7 @@ train_outcome trainer_choose_settings(trainer *t, const train_request *request)
     train_outcome outcome = br_failed() ? TRAIN_FAILED : TRAIN_DONE;
     if (outcome == TRAIN_DONE &&
         (!(before ? resume_settings(t, request, before) : assign_all(t, request)) ||
-         !check_combinations(t)))
+         !check_variant(t, request) || !check_combinations(t)))
         outcome = TRAIN_REFUSED;
     if (t->options.steps > 0 || !t->recipe->default_batches)
         schedule_settle(&t->options.schedule, t->options.steps);

@@ -77,7 +77,8 @@ typedef struct recipe {
 } recipe;
 
 /* The recipes (train/recipes.c). */
-extern const recipe recipe_bert_scratch, recipe_copy_task, recipe_vanilla, recipe_classifier;
+extern const recipe recipe_bert_scratch, recipe_copy_task, recipe_vanilla, recipe_classifier,
+    recipe_gpt;
 /* The objectives of `brasa finetune` (train/finetune.h), which are not in train_recipes. */
 extern const recipe recipe_finetune_text, recipe_finetune_labels, recipe_finetune_pairs,
     recipe_finetune_preference;

@@ -136,7 +136,7 @@ Test(cli, bad_arguments)
         "dance", 2,
         "unknown command 'dance', must be one of train, finetune, check, bench, info, tokenize");
     program_check("trian", 2, "fill-mask; did you mean 'train'?");
-    program_check("train bert-scrach", 2, "classifier; did you mean 'bert-scratch'?");
+    program_check("train bert-scrach", 2, "classifier, gpt; did you mean 'bert-scratch'?");
     program_check("train bert-scratch --preset Smal", 2, "small; did you mean 'small'?");
     program_check("train bert-scratch --set bacth_size=2 --out $OUT", 2,
                   "; did you mean 'batch_size'?");
@@ -157,7 +157,7 @@ Test(cli, bad_arguments)
     program_check("train", 2, "no recipe given; choose one of bert-scratch, copy-task, vanilla");
     program_check(
         "train bert", 2,
-        "unknown recipe 'bert', must be one of bert-scratch, copy-task, vanilla, classifier");
+        "unknown recipe 'bert', must be one of bert-scratch, copy-task, vanilla, classifier, gpt");
     program_check("train bert-scratch more", 2, "unexpected argument 'more'");
     program_check("train bert-scratch --fast", 2, "--fast");
     program_check("train bert-scratch --steps", 2, "steps");

@@ -29,7 +29,8 @@ typedef struct pair {
 #define TUNE(name, options)                                                                  \
     "--data $OUT/texts --set held_out=0 --overwrite --steps 2 --lr 0.01 -m $OUT/gpt2 --out " \
     "$OUT/" name " " options " 2>&1 | sed 's/  [0-9.]* tokens.*//'"
-#define RETUNE(options) TUNE("tuned", options)
+#define RETUNE(options)      TUNE("tuned", options)
+#define LEARN(text, options) "--data $OUT/" text " --out $OUT/learned --overwrite " options " 2>&1"
 /* Counts the lines of a measurement that match. */
 #define TIMED(part, options, pattern) \
     part " --seconds 1e-6 " options " </dev/null 2>&1 | grep -c '" pattern "'"
@@ -55,6 +56,17 @@ static const pair pairs[] = {
     { "tokenize", "split-special", WORDS " '[SEP]'", WORDS " --split-special '[SEP]'", false },
     { "tokenize", "strict", WORDS " -f $OUT/bytes", WORDS " --strict -f $OUT/bytes", false },
     { "tokenize", "json", WORDS " a", WORDS " --json a", false },
+
+    { "train-tokenizer", "data", LEARN("two", ""), LEARN("ab.txt", ""), false },
+    { "train-tokenizer", "out", LEARN("two", ""), LEARN("two", "--out $OUT/b"), false },
+    { "train-tokenizer", "vocab-size", LEARN("texts", ""), LEARN("texts", "--vocab-size 258"),
+      false },
+    { "train-tokenizer", "min-frequency", LEARN("texts", ""), LEARN("texts", "--min-frequency 9"),
+      false },
+    { "train-tokenizer", "special", LEARN("two", ""), LEARN("two", "--special x --special y"),
+      false },
+    { "train-tokenizer", "overwrite", LEARN("two", ""), "--data $OUT/two --out $OUT/learned 2>&1",
+      false },
 
     { "embed", "model", "-m $OUT/bert a aa", "-m $OUT/none a aa", false },
     { "embed", "cased", "-m $OUT/bert A aa", "-m $OUT/bert --cased A aa", false },

@@ -20,6 +20,7 @@ static const recipe_run recipes[] = {
     { "vanilla", "--set warmup=0 --set eval_every=1 --set samples=1000 --set batch=8 "
                  "--set held_out=16" },
     { "classifier", "--set warmup=0 --set eval_every=1 --data $OUT/texts" },
+    { "gpt", "--set warmup=0 --set eval_every=1 --set length=16 --data $OUT/texts" },
 };
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 
@@ -36,6 +37,8 @@ static const special specials[] = {
     { NULL, "matmul_precision", "best", "", false }, /* the others need a processor with bf16 */
     { NULL, "amp", "bf16", "", false },
     { NULL, "dtype", "bf16", "", false },
+    /* A loss of bf16 takes some steps to differ. */
+    { "gpt", "half_update", "stochastic", "--set dtype=bf16 --steps 30", false },
     { NULL, "half_update", "stochastic", "--set dtype=bf16", false },
     { NULL, "lr", "0.0001", "", false },
     { NULL, "warmup", "2", "", false },
@@ -50,6 +53,11 @@ static const special specials[] = {
     { "vanilla", "held_out", "18", "", false },
     { "classifier", "held_out", "0.4", "", false },
     { "classifier", "min_count", "100", "", false },
+    { "gpt", "held_out", "0.4", "", false },
+    { "gpt", "model", "gpt2", "", false },
+    { "gpt", "hidden_size", "32", "", false },
+    { "gpt", "vocab_size", "257", "", false },
+    { "gpt", "heads", "4", "", false },
     { "classifier", "model", "vanilla", "", false },
     /* Every batch of bert-scratch is the same, so the mean of the gradients is, too. */
     { "bert-scratch", "accumulate", "2", "", true },
@@ -173,7 +181,8 @@ Test(each_setting, has_an_effect, .timeout = 300)
 
 Test(each_setting, presets_differ)
 {
-    static const char *const first[N_RECIPES] = { "notebook", "notebook", "dates", "fortunes" };
+    static const char *const first[N_RECIPES] = { "notebook", "notebook", "dates", "fortunes",
+                                                  "base" };
     for (int i = 0; i < N_RECIPES; i++) {
         char *other = settings_of(recipes[i].name, first[i]);
         char *small = settings_of(recipes[i].name, "small");
@@ -204,6 +213,7 @@ static const struct {
     { NULL, "patience", "an integer in 0 .. 1000000000" },
     { NULL, "checkpoint_every", "an integer in 1 .. 1000000000" },
     { NULL, "show_every", "an integer in 0 .. 1000000000" },
+    { "gpt", "layers", "an integer in 1 .. 256" },
     { NULL, "layers", "an integer in 1 .. 1024" },
     { NULL, "length", "an integer in 2 .. 16384" },
     { NULL, "dropout", "a number in 0 .. 1" },
@@ -215,6 +225,8 @@ static const struct {
     { NULL, "min_count", "an integer in 1 .. 1073741824" },
     { "vanilla", "held_out", "an integer in 1 .. 36524" },
     { "classifier", "held_out", "a number in 0 .. 1" },
+    { "gpt", "held_out", "a number in 0 .. 0.9" },
+    { NULL, "vocab_size", "an integer in 257 .. 1048576" },
     { NULL, NULL, "an integer in 1 .. 1048576" },
 };
 

@@ -32,9 +32,12 @@ BR_API br_auto_config *br_auto_config_load(const char *path);
  * "{\"num_labels\": 3, \"attention_dropout\": 0.1}". A value replaces the whole value of its
  * key, under each of the key's names. NULL: no key is replaced. */
 BR_API br_auto_config *br_auto_config_load_with(const char *path, const char *overrides);
+/* Returns the configuration of a config.json's text, for a model that is made from nothing. Returns
+ * NULL and an error on failure. */
+BR_API br_auto_config *br_auto_config_from_json(const char *json);
 /* Frees a configuration. NULL is ignored. */
 BR_API void br_auto_config_free(br_auto_config *config);
-/* Returns the file's path. */
+/* Returns the file's path, or "config.json" for a text. */
 BR_API const char *br_auto_config_path(const br_auto_config *config);
 /* Return a JSON object as text: the keys of the file, and the keys that are not in the file, or
  * null there, and have a default value for the model type. The caller frees it with br_free(). */

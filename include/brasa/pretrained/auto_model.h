@@ -14,6 +14,7 @@
 
 #include <brasa/io.h>
 #include <brasa/nn.h>
+#include <brasa/pretrained/auto_config.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -80,6 +81,11 @@ typedef struct br_auto_model_report {
 BR_API void *br_auto_model_load(const char *dir, const br_auto_model_options *options,
                                 br_auto_model_report *report);
 BR_API void br_auto_model_report_clear(br_auto_model_report *report);
+/* Makes a module of a class from a configuration, as AutoModel.from_config() does, with new weights
+ * from this thread's generator, in f32 and in training mode. `class_name` is as in
+ * br_auto_model_options. The caller frees the module with br_module_free(). Returns NULL and an
+ * error on failure. */
+BR_API void *br_auto_model_new(const br_auto_config *config, const char *class_name);
 /* Returns the name of the i-th class that can be loaded, or NULL after the last. */
 BR_API const char *br_auto_model_class(int i);
 
