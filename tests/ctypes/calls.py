@@ -34,6 +34,8 @@ TEXTS = {"nonlinearity": ["relu"], "items": ["?, ?"], "text": ["a"], "word": ["a
          "br_gguf_get.name": ["q4_0"], "br_gguf_has.name": ["q4_0"], "br_gguf_metadata_type.key": ["value.int8"],
          **{f"br_gguf_{kind}.key": [f"value.{value}"] for kind, value in GGUF_KEYS.items()},
          **{f"br_gguf_list_{kind}.key": [f"list.{value}"] for kind, value in GGUF_KEYS.items()},
+         "json": ["{}"], "br_auto_model_new.class_name": ["BertModel"],
+         "br_tokenizer_from_json_text.text": [(handles.TOKENIZERS / "bpe/tokenizer.json").read_text()],
          "br_tokenizer_from_json.path": [str(handles.TOKENIZERS / "bpe/tokenizer.json")],
          "br_tokenizer_from_sentencepiece.path": [str(handles.TOKENIZERS / "unigram/spiece.model")],
          "vocab": [str(handles.TOKENIZERS / "bpe/vocab.json")], "merges": [str(handles.TOKENIZERS / "bpe/merges.txt")],
