@@ -165,5 +165,5 @@ bool br__cpu_matmul(const br_matmul_tensors *w)
     }
     const int batch_ndim = br__max(a.batch_ndim, b.batch_ndim);
     set_batch(&g, &a, &b, batch_ndim, w->c->sizes);
-    return br__is_quantized(w->b) ? br__gemm_quantized(&g, w->b) : br__gemm(&g);
+    return w->b->dtype != g.dtype ? br__gemm_quantized(&g, w->b) : br__gemm(&g);
 }

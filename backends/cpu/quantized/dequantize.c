@@ -1,6 +1,7 @@
 /* backends/cpu/quantized/dequantize.c - converts rows of quantized tensors to a floating-point
  * dtype. */
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/pointwise/widened.h"
 #include "backends/cpu/quantized/quantized.h"
 #include "tensor/min_max.h"
 #include "tensor/tensor_internal.h"
@@ -19,7 +20,13 @@ static const unsigned char *row_at(const br_tensor *x, int64_t i)
 
 void br__dequantize_rows(const br_tensor *x, int64_t first, int64_t n, float *to)
 {
-    const int64_t blocks = n * x->sizes[x->ndim - 1] / br__block_info(x)->elements;
+    const int64_t columns = x->sizes[x->ndim - 1];
+    if (!br__is_quantized(x)) {
+        br__widen(x->dtype, to, n * columns, br__element(x, first * columns),
+                  (int64_t)br__dtype_size(x->dtype));
+        return;
+    }
+    const int64_t blocks = n * columns / br__block_info(x)->elements;
     br__kernels_of(BR_F32)->dequantize[x->block_type](blocks, to, row_at(x, first));
 }
 

@@ -7,8 +7,8 @@
 /* The entry of br_backend. */
 void br__cpu_dequantize(const br_tensor *y, const br_tensor *x, const br_tensor *rows);
 
-/* Dequantize rows `first` .. `first` + n - 1 of x to floats: in the caller's thread, or in several
- * threads. */
+/* Convert rows `first` .. `first` + n - 1 of a matrix x to floats: in the caller's thread, or in
+ * several threads. x is quantized, or bf16 or f16 and contiguous. */
 void br__dequantize_rows(const br_tensor *x, int64_t first, int64_t n, float *to);
 void br__dequantize_rows_shared(const br_tensor *x, int64_t first, int64_t n, float *to);
 

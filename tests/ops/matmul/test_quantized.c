@@ -238,6 +238,28 @@ Test(quantized, linear_cross_entropy_has_the_bits_of_f32)
     }
 }
 
+/* A frozen weight of bf16 or f16 is widened in the same way. A trained one is copied to f32, and
+ * gives the same bits. */
+Test(quantized, linear_cross_entropy_of_frozen_halves_needs_no_copy_of_the_weight)
+{
+    enum { CLASSES = 8192, IN = 512, ROWS = 16, MOST = 3 << 20 };
+    static const br_dtype dtypes[] = { BR_BF16, BR_F16 };
+    br_tensor *target = br_randint(0, CLASSES, BR_SHAPE(ROWS));
+    for (int k = 0; k < 2; k++) {
+        br_tensor *w = br_to(br_mul_scalar(random_like(CLASSES, IN), 0.1), dtypes[k]);
+        br_tensor *trained = br_set_requires_grad(br_clone(w), true);
+        br_tensor *x = br_to(random_like(ROWS, IN), dtypes[k]), *dx[2], *loss[2];
+        loss[0] = loss_and_gradient(x, trained, target, NULL, &dx[0]);
+        br_reset_peak_bytes();
+        int64_t before = br_peak_bytes(), scores = 4 * ROWS * CLASSES;
+        loss[1] = loss_and_gradient(x, w, target, NULL, &dx[1]);
+        cr_expect(br_peak_bytes() - before < scores + MOST, "%lld bytes",
+                  (long long)(br_peak_bytes() - before));
+        expect_bits(loss[0], loss[1], br_dtype_name(dtypes[k]));
+        expect_bits(dx[0], dx[1], br_dtype_name(dtypes[k]));
+    }
+}
+
 /* ---- What a quantized tensor is -------------------------------------------------------------- */
 
 Test(quantized, questions_that_it_answers)
