@@ -5,7 +5,7 @@
 
 bool br_requires_grad(const br_tensor *t)
 {
-    if (!BR_LIVE("requires_grad", t))
+    if (!BR_LIVE_ANY("requires_grad", t))
         return false;
     const br_autograd *a = br__autograd_as_is(t);
     return (a && (a->node || a->requires_grad)) || br__is_behind_base(t);
@@ -13,7 +13,7 @@ bool br_requires_grad(const br_tensor *t)
 
 bool br_is_leaf(const br_tensor *t)
 {
-    if (!BR_LIVE("is_leaf", t))
+    if (!BR_LIVE_ANY("is_leaf", t))
         return t != NULL;
     const br_autograd *a = br__autograd_as_is(t);
     return !(a && a->node) && !br__is_behind_base(t);
@@ -21,8 +21,13 @@ bool br_is_leaf(const br_tensor *t)
 
 br_tensor *br_set_requires_grad(br_tensor *t, bool requires_grad)
 {
-    if (!br__required("set_requires_grad", "t", t))
+    if (!br__required_any("set_requires_grad", "t", t))
         return NULL;
+    if (requires_grad && br__is_quantized(t))
+        return br_fail(BR_ERROR_DTYPE, "set_requires_grad",
+                       "t %s is quantized (%s) and cannot be trained: train a LoRA adapter, or "
+                       "convert it with br_to(t, BR_F32)",
+                       br__shape(t), br__block_info(t)->name);
     if (!br_is_leaf(t)) {
         if (requires_grad)
             return t;
@@ -47,7 +52,7 @@ br_tensor *br_set_requires_grad(br_tensor *t, bool requires_grad)
 
 br_tensor *br_grad_of(const br_tensor *t)
 {
-    const br_autograd *a = BR_LIVE("grad_of", t) ? br__autograd_as_is(t) : NULL;
+    const br_autograd *a = BR_LIVE_ANY("grad_of", t) ? br__autograd_as_is(t) : NULL;
     return a ? a->grad : NULL;
 }
 
@@ -62,7 +67,7 @@ void br__drop_grad(br_tensor *t)
 
 br_tensor *br_detach(br_tensor *t)
 {
-    if (!br__required("detach", "t", t))
+    if (!br__required_any("detach", "t", t))
         return NULL;
     return br__detached(t);
 }

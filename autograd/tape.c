@@ -280,7 +280,7 @@ br_saved_value br__saved_value(const br_node *node, br_tensor *t, bool keep)
 
 void br_save(br_node *node, int slot, br_tensor *t)
 {
-    if (!node || !BR_LIVE("save", t) || br__failed())
+    if (!node || !BR_LIVE_ANY("save", t) || br__failed())
         return;
     for (; node->n_saved <= slot && slot < BR_MAX_SAVED; node->n_saved++)
         node->saved[node->n_saved].value = NULL;
@@ -320,7 +320,7 @@ br_tensor *br_saved(br_node *node, int slot)
 
 const char *br_op_name(const br_tensor *t)
 {
-    const br_autograd *a = BR_LIVE("op_name", t) ? br__autograd(t) : NULL;
+    const br_autograd *a = BR_LIVE_ANY("op_name", t) ? br__autograd(t) : NULL;
     return a && a->node ? a->node->op->name : "";
 }
 

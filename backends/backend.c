@@ -15,6 +15,11 @@ bool br__pointwise(br_pointwise kernel, int n, const br_tensor *const *operands,
 
 void br__copy(const br_tensor *dst, const br_tensor *src)
 {
+    /* Operations have refused quantized tensors. This finds one that no operation has checked. */
+    if (__builtin_expect(src->dtype == BR_QUANTIZED || dst->dtype == BR_QUANTIZED, 0)) {
+        br__required("copy", "the tensor", br__is_quantized(src) ? src : dst);
+        return;
+    }
     br__backend_of(dst)->copy(dst, src);
 }
 

@@ -158,6 +158,11 @@ struct br_backend {
 
     /* Computes C. Returns false with an error if memory runs out. */
     bool (*matmul)(const br_matmul_tensors *work);
+    /* Dequantizes rows of x, which has the dtype BR_QUANTIZED: y [.., columns], contiguous and of
+     * any floating-point dtype, gets the rows of the indices, i64 and contiguous, or all rows if
+     * `rows` is NULL. Indices are in range. A device with this entry has quantized operands in
+     * `matmul` and in `linear_cross_entropy`, too. */
+    void (*dequantize)(const br_tensor *y, const br_tensor *x, const br_tensor *rows);
 
     /* Computes the losses, sums, `reduced`, and the sums of weights in *loss; and dscores from the
      * scores, sums and dy. Both return false with an error if memory runs out. */

@@ -6,7 +6,8 @@
 
 /* C = A B + bias, or C += A B, for batches of matrices of one dtype, which is not
  * bool. A, B and the bias have any strides. The batches of A and B broadcast to the batch of C,
- * which is contiguous. */
+ * which is contiguous. B may be a quantized matrix if the others are f32; the CPU also takes
+ * a contiguous matrix of bf16 or f16. */
 typedef struct br_matmul_tensors {
     const br_tensor *a;    /* [..., m, k], or [k]: one row */
     const br_tensor *b;    /* [..., k, n], or [k]: one column */

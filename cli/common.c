@@ -97,9 +97,13 @@ static int set_dtype(void)
 {
     cli_dtype = BR_DTYPE_AUTO;
     if (strcmp(optarg, "auto") == 0 ||
-        (br_dtype_named(optarg, &cli_dtype) && br_dtype_is_floating(cli_dtype)))
+        (br_dtype_named(optarg, &cli_dtype) &&
+         (br_dtype_is_floating(cli_dtype) || cli_dtype == BR_QUANTIZED)))
         return 0;
-    return cli_usage(cli_command, "--dtype is '%s', must be auto, f32, f64, bf16 or f16", optarg);
+    return cli_usage(cli_command,
+                     "--dtype is '%s', must be auto, f32, f64, bf16, f16 or, for GGUF files, "
+                     "quantized",
+                     optarg);
 }
 
 /* Sets cli_amp; returns 0 or the exit status. */

@@ -311,6 +311,8 @@ static bool broadcast_all(const br_data_parallel *p, const br_named_list *list, 
 {
     char subject[96];
     for (const br_named_tensor *i = NULL; (i = br_named_list_next(list, i));) {
+        if (br_quantized_type(i->tensor)) /* every rank has mapped the same file */
+            continue;
         snprintf(subject, sizeof subject, "%s %s", what, i->name);
         if (!br__dist_broadcast(i->tensor, source, p->group, subject))
             return false;

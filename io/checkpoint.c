@@ -100,7 +100,8 @@ static bool add_tensor(draft *d, const char *prefix, const br_named_tensor *item
     const char *name = br__arena_join(&d->arena, prefix, item->name);
     const char *key = name ? br__arena_join(&d->arena, SUM_OF, name) : NULL;
     br_scope *scope = key ? br_scope_begin() : NULL;
-    const br_tensor *t = scope ? br__dense(op, item->tensor) : NULL;
+    const br_tensor *t =
+        scope && br__required(op, item->name, item->tensor) ? br__dense(op, item->tensor) : NULL;
     bool ok = t && add_sum(d, key,
                            tensor_sum(br__file_dtype_of(t->dtype)->name, t->ndim, t->sizes, t->data,
                                       (size_t)t->numel * br_dtype_size(t->dtype)));

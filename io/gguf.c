@@ -134,32 +134,25 @@ bool br_gguf_has(const br_gguf *file, const char *name)
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
-/* Converts the blocks one at a time, so that only the result takes memory. */
-static void dequantize(char *to, br_dtype dtype, const br_gguf_tensor *t, const unsigned char *from)
+/* Returns the blocks of the file, a view of the mapping, as a tensor of BR_QUANTIZED. */
+static br_tensor *blocks(const br_gguf *file, const br_gguf_tensor *t, br_block_type type)
 {
-    const br_dtype_info *info = &br__dtypes[dtype];
-    bool is_float = info->size == sizeof(float);
-    float block[BR_GGUF_MAX_BLOCK];
-    double wide[BR_GGUF_MAX_BLOCK];
-    int64_t n = t->type->block;
-    for (int64_t i = 0; i < t->numel;
-         i += n, from += t->type->bytes, to += (size_t)n * info->size) {
-        if (is_float) {
-            t->type->dequantize((float *)(void *)to, from);
-            continue;
-        }
-        t->type->dequantize(block, from);
-        for (int64_t k = 0; k < n; k++)
-            wide[k] = (double)block[k];
-        info->store(to, (int64_t)info->size, wide, n);
-    }
+    const int64_t columns = t->sizes[t->ndim - 1];
+    const int64_t sizes[] = { columns > 0 ? t->numel / columns : 0,
+                              br__row_bytes(&br__block_types[type], columns) };
+    br_tensor *bytes =
+        t->numel == 0 ? br__new_on_host(op, 2, sizes, BR_U8)
+                      : br__mapping_tensor(file->mapping, 2, sizes, BR_U8, file->data + t->begin);
+    return br__as_quantized(bytes, type, t->ndim, t->sizes);
 }
 
-static br_tensor *quantized(const br_gguf *file, const br_gguf_tensor *t, br_dtype dtype)
+/* Returns the blocks, or their numbers in a floating-point dtype. */
+static br_tensor *quantized(const br_gguf *file, const br_gguf_tensor *t, br_block_type type,
+                            br_dtype dtype)
 {
-    br_tensor *y = br__new_on_host(op, t->ndim, t->sizes, dtype);
-    if (y && t->numel > 0)
-        dequantize(br_data(y), dtype, t, (const unsigned char *)file->data + t->begin);
+    br_scope *scope = br_scope_begin();
+    br_tensor *y = br_scope_return(scope, br_to(blocks(file, t, type), dtype));
+    br_scope_end(scope);
     return y;
 }
 
@@ -185,8 +178,10 @@ static br_tensor *fail_dtype(const br_gguf *file, const br_gguf_tensor *t, br_dt
     return br__fail_file(
         BR_ERROR_DTYPE, op, file->path,
         "tensor \"%s\" has type %s, which cannot be converted to %s: dtype must be "
-        "a floating-point dtype or the tensor's own",
-        br_printable(t->name), t->type->name, br_dtype_name(dtype));
+        "a floating-point dtype%s",
+        br_printable(t->name), t->type->name, br_dtype_name(dtype),
+        br__gguf_block_type(t->type, &(br_block_type){ 0 }) ? " or quantized"
+                                                            : " or the tensor's own");
 }
 
 br_tensor *br_gguf_get(br_gguf *file, const char *name, br_dtype dtype)
@@ -198,14 +193,15 @@ br_tensor *br_gguf_get(br_gguf *file, const char *name, br_dtype dtype)
         return br__fail_file(BR_ERROR_ARGUMENT, op, file->path, "the file has no tensor \"%s\"",
                              br_printable(name));
     br_dtype from;
+    br_block_type type = 0;
     bool is_number = br__dtype_from_file(&(br_file_dtype){ t->type->name, 0 }, &from);
-    if (!is_number && !t->type->dequantize)
+    if (!is_number && !br__gguf_block_type(t->type, &type))
         return br__fail_file(BR_ERROR_DTYPE, op, file->path,
                              "tensor \"%s\" has type %s, which Brasa does not support",
                              br_printable(name), t->type->name);
     if (is_number && dtype == from)
         return stored(file, t, from);
-    if (!br__is_kind(dtype, BR_KIND_FLOATING))
+    if (!br__is_kind(dtype, BR_KIND_FLOATING) && (is_number || dtype != BR_QUANTIZED))
         return fail_dtype(file, t, dtype);
-    return is_number ? converted(file, t, from, dtype) : quantized(file, t, dtype);
+    return is_number ? converted(file, t, from, dtype) : quantized(file, t, type, dtype);
 }

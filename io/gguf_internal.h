@@ -8,7 +8,6 @@
 enum {
     BR_GGUF_MAX_DIMS = 4,
     BR_GGUF_MAX_NAME = 65535, /* bytes of a key or a tensor's name */
-    BR_GGUF_MAX_BLOCK = 256,  /* elements of the largest block */
     BR_GGUF_ALIGNMENT = 32,   /* if the file does not have general.alignment */
 };
 
@@ -20,24 +19,17 @@ typedef struct br_gguf_kind {
     const char *name;
     unsigned block; /* elements of a block */
     unsigned bytes; /* bytes of a block */
-    /* Converts one block. NULL for numbers, and for quantized types that Brasa does not support. */
-    void (*dequantize)(float *to, const unsigned char *block);
 } br_gguf_kind;
 
 /* Returns NULL if the format has no type of that number. */
 const br_gguf_kind *br__gguf_kind(uint32_t number);
 
-/* Convert one block (io/gguf_blocks.c). */
-void br__gguf_q4_0(float *to, const unsigned char *block);
-void br__gguf_q4_1(float *to, const unsigned char *block);
-void br__gguf_q5_0(float *to, const unsigned char *block);
-void br__gguf_q5_1(float *to, const unsigned char *block);
-void br__gguf_q8_0(float *to, const unsigned char *block);
-void br__gguf_q2_k(float *to, const unsigned char *block);
-void br__gguf_q3_k(float *to, const unsigned char *block);
-void br__gguf_q4_k(float *to, const unsigned char *block);
-void br__gguf_q5_k(float *to, const unsigned char *block);
-void br__gguf_q6_k(float *to, const unsigned char *block);
+/* Finds the type of the blocks of a quantized tensor that Brasa supports. Returns false without an
+ * error for numbers and for other types. */
+static inline bool br__gguf_block_type(const br_gguf_kind *kind, br_block_type *type)
+{
+    return br__block_type_named(kind->name, type);
+}
 
 /* ---- Types of metadata ----------------------------------------------------------------------- */
 

@@ -168,7 +168,7 @@ static pass begin_pass(const br_gpt_neox *self, br_tensor *ids, const br_gpt_neo
     br_tensor *at = zoo_positions(op, ids, o->position_ids, o->cache);
     if (!br_error_pending())
         br_rope(br_unsqueeze(at, 1), zoo_gpt_neox_rotary_dim(&self->config),
-                br_dtype_of(self->embed_in->weight), &self->config.rope, &p.cos, &p.sin);
+                br_dtype_of(self->final_layer_norm->weight), &self->config.rope, &p.cos, &p.sin);
     return p;
 }
 

@@ -190,9 +190,9 @@ static br_tensor *by_head(const br_auto_config *config, br_tensor *x)
 }
 
 static const br_gguf_change gguf_changes[] = {
-    { "attn_qkv.weight", by_head },
-    { "attn_qkv.bias", by_head },
-    { NULL, NULL },
+    { "attn_qkv.weight", by_head, true },
+    { "attn_qkv.bias", by_head, true },
+    { NULL, NULL, false },
 };
 
 static char *gguf_more(br_gguf *file)

@@ -80,16 +80,16 @@ static br_tensor *subtract_1(const br_auto_config *config, br_tensor *x)
 }
 
 const br_gguf_change zoo_llama_changes[] = {
-    { "attn_q.weight", separate_queries },
-    { "attn_q.bias", separate_queries },
-    { "attn_k.weight", separate_keys },
-    { "attn_k.bias", separate_keys },
-    { NULL, NULL },
+    { "attn_q.weight", separate_queries, true },
+    { "attn_q.bias", separate_queries, true },
+    { "attn_k.weight", separate_keys, true },
+    { "attn_k.bias", separate_keys, true },
+    { NULL, NULL, false },
 };
 
 const br_gguf_change zoo_gemma_changes[] = {
-    { "norm.weight", subtract_1 },
-    { NULL, NULL },
+    { "norm.weight", subtract_1, false },
+    { NULL, NULL, false },
 };
 
 /* ---- Sizes of heads -------------------------------------------------------------------------- */

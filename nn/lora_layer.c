@@ -112,12 +112,20 @@ br_dtype br__lora_dtype(const br_tensor *weight)
     return br__is_narrow(weight->dtype) ? BR_F32 : weight->dtype;
 }
 
+/* Returns the dtype that the first values of an adapter are rounded to: that of the weight, as in
+ * peft. */
+static br_dtype rounding_dtype(const br_tensor *weight)
+{
+    return br__is_quantized(weight) ? br__lora_dtype(weight) : weight->dtype;
+}
+
 /* Gives a new module the device and the dtype of an adapter beside the weight. As in peft, its
  * values are first rounded to the dtype of the weight. */
 static bool place(br_module *module, const br_tensor *weight)
 {
     return br_module_to_device(module, br_device_of(weight)) &&
-           br_module_to(module, weight->dtype) && br_module_to(module, br__lora_dtype(weight));
+           br_module_to(module, rounding_dtype(weight)) &&
+           br_module_to(module, br__lora_dtype(weight));
 }
 
 /* Adds A or B, a Linear or a convolution. */
@@ -186,7 +194,8 @@ static br_tensor *add_parameter(br_module_state *state, const char *dict, const 
                                 br_tensor *t)
 {
     const br_tensor *weight = br__lora_tensor(state, "weight");
-    t = br_to(br_to(br_to_device(t, br_device_of(weight)), weight->dtype), br__lora_dtype(weight));
+    t = br_to(br_to_device(t, br_device_of(weight)), rounding_dtype(weight));
+    t = br_to(t, br__lora_dtype(weight));
     return br_module_add_parameter(dict_of(state, dict, "ParameterDict"), name, t);
 }
 
@@ -212,7 +221,7 @@ static void add_magnitude(br_module_state *state, br_lora_part *part)
     int ndim = weight->ndim > 2 ? weight->ndim : 1;
     const int64_t sizes[] = { 1, -1, 1, 1 };
     norms = br_reshape(norms, ndim, ndim > 1 ? sizes : sizes + 1);
-    norms = br_to(br_to(norms, weight->dtype), br__lora_dtype(weight));
+    norms = br_to(br_to(norms, rounding_dtype(weight)), br__lora_dtype(weight));
     br_module *dict = dict_of(state, "lora_magnitude_vector", "ModuleDict");
     br_module *holder =
         br_module_add_child(dict, part->name, br_module_create(sizeof(br_module), "DoraLayer"));

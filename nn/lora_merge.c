@@ -43,13 +43,27 @@ static bool check_groups(const merging *m, const br_module_state *layer)
     return !br_failed();
 }
 
+static bool check_quantized(const merging *m, const br_module_state *layer)
+{
+    const br_tensor *weight = br__lora_tensor(layer, "weight");
+    char path[256];
+    if (weight && br__is_quantized(weight))
+        br_fail(
+            BR_ERROR_STATE, m->op,
+            "%s has a quantized weight (%s), which cannot be changed: load the model with dtype "
+            "f32 and the adapter, and merge then",
+            br_module_path(layer->module, path, sizeof path), br__block_info(weight)->name);
+    return !br_failed();
+}
+
 static bool compute_merged(br_module_state *layer, void *context)
 {
     merging *m = context;
     br_lora_part *part = br__lora_part(br__lora_layer_of(layer), m->adapter->options.adapter_name);
     if (!part)
         return true;
-    if (!check_groups(m, layer) || !check_tie(m, br__lora_tensor(layer, "weight")))
+    if (!check_quantized(m, layer) || !check_groups(m, layer) ||
+        !check_tie(m, br__lora_tensor(layer, "weight")))
         return false;
     void *layers = br__grow(m->layers, &m->capacity, m->n, sizeof *m->layers);
     if (!layers)

@@ -38,6 +38,9 @@ static bool compare(br_loading *l)
 {
     for (int64_t i = 0; i < l->own->count; i++) {
         const br_tensor *own = l->own->items[i].tensor, *t = source_of(l, i);
+        if (t && (br__is_quantized(own) || br__is_quantized(t)))
+            return br__required("load_state_dict", l->own->items[i].name,
+                                br__is_quantized(own) ? own : t);
         l->fits[i] = t && br__same_shape(own, t) && own->dtype == t->dtype;
         l->report.matched += l->fits[i];
         if (!l->fits[i] &&

@@ -201,6 +201,8 @@ static const br_entry *computed_entry_of(const br_module_state *state, const br_
  * again, so that it has the full precision of `dtype`. */
 static br_tensor *convert(const br_module *module, br_tensor *t, br_dtype dtype)
 {
+    if (br__is_quantized(t))
+        return br_to(t, dtype);
     void *self;
     const br_entry *entry = computed_entry_of(module->state, t, &self);
     br_tensor *exact = entry ? entry->compute(self) : NULL;
@@ -231,7 +233,7 @@ static bool make_converted(const br_module *module, const br_named_list *list, b
 {
     for (int64_t i = 0; i < list->count; i++) {
         br_tensor *t = list->items[i].tensor;
-        if (!br_is_floating(t) || t->dtype == dtype)
+        if ((!br_is_floating(t) && !br__is_quantized(t)) || t->dtype == dtype)
             continue;
         if (!owns_memory("module_to", &list->items[i]))
             return false;

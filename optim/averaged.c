@@ -22,7 +22,8 @@ static bool add_copies(br_averaged_model *self, const br_named_list *params)
     self->averages = br__named_list_new(true);
     for (int64_t i = 0; self->params && self->averages && i < params->count; i++) {
         const br_named_tensor *p = &params->items[i];
-        br_tensor *copy = br__dense_copy(op, p->tensor);
+        br_tensor *copy =
+            br__required(op, p->name, p->tensor) ? br__dense_copy(op, p->tensor) : NULL;
         if (!copy || !br__named_list_add(self->params, p->name, p->tensor) ||
             !br__named_list_add(self->averages, p->name, copy))
             return false;

@@ -99,6 +99,8 @@ static bool set_up(clipping *c, const br_named_list *parameters)
         return false;
     for (int64_t i = 0; i < parameters->count; i++) {
         br_tensor *parameter = parameters->items[i].tensor;
+        if (br__is_quantized_weight(parameter)) /* it has no gradient */
+            continue;
         if (!br__required_item(c->op, "parameters", (int)i, parameter))
             return false;
         br_tensor *grad = br_grad_of(parameter);

@@ -185,7 +185,7 @@ static bool good_parameter(const br_optim *optim, const br_named_tensor *p)
                 p->name ? "tensor" : "name");
         return false;
     }
-    if (!br__required(op, p->name, p->tensor))
+    if (!br__required_any(op, p->name, p->tensor))
         return false;
     if (!br_is_leaf(p->tensor)) {
         br_fail(BR_ERROR_ARGUMENT, op, "%s %s was computed by %s: only leaves can be optimized",

@@ -9,6 +9,7 @@
 #include "pretrained/auto_config_internal.h"
 #include "pretrained/auto_model_internal.h"
 #include "pretrained/gguf_config.h"
+#include "pretrained/quantized_weights.h"
 
 #include <brasa/pretrained.h>
 
@@ -34,6 +35,7 @@ typedef struct loading {
     br_named_list *wanted; /* the same tensors, with the keys that files have for them */
     br__match match;       /* of the keys of the files with the names of `own` */
     br_dtype dtype;        /* of the model */
+    bool keeps_blocks;     /* quantized weights stay so */
     bool allow_missing_keys, ignore_mismatched_sizes;
     /* For each name of `own`: its key that does not count because of another shape, or NULL. */
     const br_weight_key **mismatches;
@@ -132,6 +134,17 @@ static br_dtype dtype_of(const loading *l, const char *name)
     return kept ? BR_F32 : l->dtype;
 }
 
+/* Returns whether name i of the model gets the blocks of the key's tensor. */
+static bool keeps_blocks(const loading *l, const br_weight_key *key, int64_t i)
+{
+    const br_named_tensor *own = &l->own->items[i];
+    const br_gguf_change *change =
+        l->keeps_blocks ? br__gguf_change_of(l->family->gguf, key->name) : NULL;
+    return l->keeps_blocks && br__weight_is_quantized(&l->files, key) &&
+           !br__is_transposed(l->names, own) && !(change && !change->moves_rows) &&
+           br__may_be_quantized(l->module, own->name, own->tensor);
+}
+
 /* Returns a header with the shape that files must have for name i of the model. */
 static br_tensor in_file(const loading *l, int64_t i)
 {
@@ -198,8 +211,9 @@ static bool use_key(loading *l, const br_weight_key *key, int64_t i)
     l->n_matched++;
     const char *from = br__weight_type(&l->files, key);
     const char *to = br__dtypes[dtype_of(l, l->own->items[i].name)].stored_name;
-    if (strcmp(from, to) != 0 && !(br__names_add(&l->converted, key->name) &&
-                                   br__text_add(&l->converted.text, " from %s to %s", from, to)))
+    if (strcmp(from, to) != 0 && !keeps_blocks(l, key, i) &&
+        !(br__names_add(&l->converted, key->name) &&
+          br__text_add(&l->converted.text, " from %s to %s", from, to)))
         return false;
     if (strcmp(key->name, wanted_key(l, i)) == 0)
         return true;
@@ -231,33 +245,6 @@ static bool match_keys(loading *l)
 
 /* ---- Ties ------------------------------------------------------------------------------------ */
 
-/* Returns the field of a module that contains the parameter, or NULL if its class is never tied. */
-static br_tensor **field_of(br_module *module, const char *name)
-{
-    const char *class = br_module_class(module);
-    if (strcmp(class, "Linear") == 0) {
-        br_linear *linear = (br_linear *)module;
-        return strcmp(name, "weight") == 0 ? &linear->weight : &linear->bias;
-    }
-    return strcmp(class, "Embedding") == 0 ? &((br_embedding *)module)->weight : NULL;
-}
-
-/* Replaces a tied parameter by a new tensor, which it returns. */
-static br_tensor *untie(br_module *module, const char *path, const char *name,
-                        const br_tensor *tied)
-{
-    module = *path ? br_module_find(module, path) : module;
-    br_tensor **field = module ? field_of(module, name) : NULL;
-    if (!field)
-        return br_fail(BR_ERROR_STATE, op, "cannot untie %s.%s", path, name);
-    br_scope *scope = br_scope_begin();
-    br_tensor *own = br_new_empty(tied, tied->ndim, tied->sizes, tied->dtype);
-    if (own && (own = br_module_replace_parameter(module, name, own)))
-        *field = own;
-    br_scope_end(scope);
-    return own;
-}
-
 /* Gives name i a tensor of its own, which `source` was tied to. */
 static bool untie_name(loading *l, int64_t i, int64_t source)
 {
@@ -265,7 +252,7 @@ static bool untie_name(loading *l, int64_t i, int64_t source)
     char *path = br_strdup(item->name), *dot = path ? strrchr(path, '.') : NULL;
     if (dot)
         *dot = '\0';
-    br_tensor *own = dot ? untie(l->module, path, dot + 1, item->tensor) : NULL;
+    br_tensor *own = dot ? br__untie(l->module, path, dot + 1, item->tensor) : NULL;
     br_free(path);
     if (!own)
         return false;
@@ -296,6 +283,10 @@ static br_tensor *get(const loading *l, const br_weight_key *key)
     const br_gguf_change *change =
         l->is_gguf ? br__gguf_change_of(l->family->gguf, key->name) : NULL;
     br_dtype dtype = dtype_of(l, own->name);
+    if (keeps_blocks(l, key, i)) {
+        br_tensor *blocks = br__weight_get(&l->files, key, BR_QUANTIZED);
+        return change ? br__undo_of_rows(change, l->config, blocks) : blocks;
+    }
     br_tensor *t = br__weight_get(&l->files, key, change ? BR_F32 : dtype);
     if (change && t)
         t = br_to(change->undo(l->config, t), dtype);
@@ -305,7 +296,7 @@ static br_tensor *get(const loading *l, const br_weight_key *key)
 static bool same_values(const loading *l, const br_weight_key *a, const br_weight_key *b)
 {
     br_scope *scope = br_scope_begin();
-    bool same = br_equal(get(l, a), get(l, b));
+    bool same = br__equal_weights(get(l, a), get(l, b));
     br_scope_end(scope);
     return same;
 }
@@ -327,10 +318,13 @@ static bool settle_ties(loading *l)
 
 /* ---- Setting the weights --------------------------------------------------------------------- */
 
-/* Gives `own` the values of t, and its dtype. */
+/* Gives `own` the values of t, and its dtype. Quantized weights are frozen. */
 static bool assign(br_tensor *own, br_tensor *t)
 {
-    t = br__placed(op, br__backend_of(own), t);
+    if (!t || (br__is_quantized(t) && !br_set_requires_grad(own, false)))
+        return false;
+    if (!br__is_quantized(t))
+        t = br__placed(op, br__backend_of(own), t);
     if (t && t != own)
         br__swap_data(op, own, t);
     return t != NULL;
@@ -468,8 +462,14 @@ static bool floating_dtype(const br_safetensors *file, int64_t index, br_dtype *
 /* Sets l->dtype. */
 static bool choose_dtype(loading *l, br_dtype wanted)
 {
-    l->dtype = wanted;
-    if (wanted != BR_DTYPE_AUTO || configured_dtype(l->config, &l->dtype))
+    l->keeps_blocks = wanted == BR_QUANTIZED;
+    l->dtype = l->keeps_blocks ? br__computed(wanted) : wanted;
+    if (l->keeps_blocks && !l->is_gguf)
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "dtype is quantized, but %s has no quantized weights: load a GGUF file, or "
+                       "choose a floating-point dtype",
+                       br_printable(l->dir));
+    if (l->keeps_blocks || wanted != BR_DTYPE_AUTO || configured_dtype(l->config, &l->dtype))
         return true;
     l->dtype = BR_F32; /* also of GGUF files, whose weights are dequantized, as in transformers */
     const br_safetensors *file = l->files.shards[0].file;
@@ -569,9 +569,10 @@ void *br_auto_model_load(const char *dir, const br_auto_model_options *options,
     options = BR_OPTIONS_OF(op, br_auto_model, options);
     if (!br__required(op, "dir", dir))
         return NULL;
-    if (options->dtype != BR_DTYPE_AUTO && !br__is_floating(options->dtype))
+    if (options->dtype != BR_DTYPE_AUTO && options->dtype != BR_QUANTIZED &&
+        !br__is_floating(options->dtype))
         return br_fail(BR_ERROR_DTYPE, op,
-                       "dtype is %s, must be a floating-point dtype or BR_DTYPE_AUTO",
+                       "dtype is %s, must be a floating-point dtype, BR_QUANTIZED or BR_DTYPE_AUTO",
                        br_dtype_name(options->dtype));
     char *path = br_gguf_is_file(dir) ? br_strdup(dir) : br_format("%s/config.json", dir);
     br_auto_config *config = path ? br_auto_config_load_with(path, options->overrides) : NULL;

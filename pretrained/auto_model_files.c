@@ -46,13 +46,18 @@ const char *br__weight_type(const br_weight_files *files, const br_weight_key *k
     return s->gguf ? br_gguf_type(s->gguf, key->index) : br_safetensors_dtype(s->file, key->index);
 }
 
-bool br__weight_is_floating(const br_weight_files *files, const br_weight_key *key)
+bool br__weight_is_quantized(const br_weight_files *files, const br_weight_key *key)
 {
     const struct br_weight_shard *s = shard_of(files, key);
+    br_block_type type;
+    return s->gguf && br__gguf_block_type(br__gguf_tensor(s->gguf, key->name)->type, &type);
+}
+
+bool br__weight_is_floating(const br_weight_files *files, const br_weight_key *key)
+{
     br_dtype dtype;
-    if (s->gguf && br__gguf_tensor(s->gguf, key->name)->type->dequantize)
-        return true;
-    return br_dtype_named(br__weight_type(files, key), &dtype) && br__is_floating(dtype);
+    return br__weight_is_quantized(files, key) ||
+           (br_dtype_named(br__weight_type(files, key), &dtype) && br__is_floating(dtype));
 }
 
 br_tensor *br__weight_get(const br_weight_files *files, const br_weight_key *key, br_dtype dtype)

@@ -25,6 +25,10 @@ bool br__check_layers(const char *operation, const br_auto_config *config,
 /* Makes a module whose weights are not initialized. */
 br_module *br__make_model(const br_model_class *class, const br_auto_config *config);
 
+/* Replaces a tied parameter of the module at `path` by a new tensor, which it returns, or NULL and
+ * an error. */
+br_tensor *br__untie(br_module *module, const char *path, const char *name, const br_tensor *tied);
+
 /* ---- Names of weights ------------------------------------------------------------------------ */
 
 /* Returns a key of a file with the parts renamed that the map renames. The caller frees it with
@@ -93,8 +97,10 @@ const char *br__weight_type(const br_weight_files *files, const br_weight_key *k
 /* Returns true if the values of the tensor are floating-point numbers of a type that Brasa reads.
  */
 bool br__weight_is_floating(const br_weight_files *files, const br_weight_key *key);
-/* Returns the tensor with a floating-point dtype, owned by the innermost scope, or NULL and an
- * error. */
+/* Returns true if the tensor is quantized, in blocks of a type that Brasa reads. */
+bool br__weight_is_quantized(const br_weight_files *files, const br_weight_key *key);
+/* Returns the tensor with a floating-point dtype, or a quantized one with BR_QUANTIZED, owned by
+ * the innermost scope, or NULL and an error. */
 br_tensor *br__weight_get(const br_weight_files *files, const br_weight_key *key, br_dtype dtype);
 /* Returns a path in a folder, without parts that are ".". Returns NULL without an error if the
  * value is no valid path: not a string, absolute, or with ".." or an empty part. Returns NULL and

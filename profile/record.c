@@ -274,6 +274,8 @@ static void event_traffic(int n, const br_tensor *const *operands)
     for (int i = 0; i < n; i++) {
         const br_tensor *t = operands[i];
         int64_t bytes = t ? (int64_t)br_dtype_size(t->dtype) : 0;
+        if (t && br__is_quantized(t))
+            innermost()->bytes += (int64_t)br__tensor_bytes(t);
         for (int d = 0; t && d < t->ndim; d++)
             bytes *= t->strides[d] == 0 && t->sizes[d] > 0 ? 1 : t->sizes[d];
         innermost()->bytes += bytes;

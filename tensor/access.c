@@ -7,13 +7,13 @@
 
 int br_ndim(const br_tensor *t)
 {
-    return BR_LIVE("ndim", t) ? t->ndim : -1;
+    return BR_LIVE_ANY("ndim", t) ? t->ndim : -1;
 }
 
 /* Same as br__wrap_dim(), but a 0-d tensor is an error. */
 static bool has_dim(const char *op, const br_tensor *t, int64_t *dim)
 {
-    if (!BR_LIVE(op, t))
+    if (!BR_LIVE_ANY(op, t))
         return false;
     if (t->ndim > 0)
         return br__wrap_dim(op, "dim", t, dim);
@@ -33,27 +33,27 @@ int64_t br_stride(const br_tensor *t, int64_t dim)
 
 const int64_t *br_sizes(const br_tensor *t)
 {
-    return BR_LIVE("sizes", t) ? t->sizes : NULL;
+    return BR_LIVE_ANY("sizes", t) ? t->sizes : NULL;
 }
 
 const int64_t *br_strides(const br_tensor *t)
 {
-    return BR_LIVE("strides", t) ? t->strides : NULL;
+    return BR_LIVE_ANY("strides", t) ? t->strides : NULL;
 }
 
 int64_t br_numel(const br_tensor *t)
 {
-    return BR_LIVE("numel", t) ? t->numel : -1;
+    return BR_LIVE_ANY("numel", t) ? t->numel : -1;
 }
 
 br_dtype br_dtype_of(const br_tensor *t)
 {
-    return BR_LIVE("dtype_of", t) ? t->dtype : BR_F32;
+    return BR_LIVE_ANY("dtype_of", t) ? t->dtype : BR_F32;
 }
 
 bool br_is_floating(const br_tensor *t)
 {
-    return BR_LIVE("is_floating", t) && br__is_floating(t->dtype);
+    return BR_LIVE_ANY("is_floating", t) && br__is_floating(t->dtype);
 }
 
 bool br_dtype_is_floating(br_dtype dtype)
@@ -65,7 +65,7 @@ bool br_dtype_named(const char *name, br_dtype *dtype)
 {
     if (!br__required("dtype_named", "name", name) || !br__required("dtype_named", "dtype", dtype))
         return false;
-    for (int i = 0; i < BR_DTYPES; i++) {
+    for (int i = 0; i <= BR_QUANTIZED; i++) {
         const br_dtype_info *info = &br__dtypes[i];
         if (strcmp(name, info->name) == 0 || strcmp(name, info->torch_name) == 0 ||
             strcmp(name, info->stored_name) == 0) {
@@ -78,22 +78,23 @@ bool br_dtype_named(const char *name, br_dtype *dtype)
 
 bool br_is_contiguous(const br_tensor *t)
 {
-    return BR_LIVE("is_contiguous", t) && t->contiguous;
+    return BR_LIVE_ANY("is_contiguous", t) && t->contiguous;
 }
 
 bool br_same_shape(const br_tensor *a, const br_tensor *b)
 {
-    return BR_LIVE("same_shape", a) && BR_LIVE("same_shape", b) && br__same_shape(a, b);
+    return BR_LIVE_ANY("same_shape", a) && BR_LIVE_ANY("same_shape", b) && br__same_shape(a, b);
 }
 
 bool br_shares_storage(const br_tensor *a, const br_tensor *b)
 {
-    return BR_LIVE("shares_storage", a) && BR_LIVE("shares_storage", b) && a->storage == b->storage;
+    return BR_LIVE_ANY("shares_storage", a) && BR_LIVE_ANY("shares_storage", b) &&
+           a->storage == b->storage;
 }
 
 uint64_t br_tensor_version(const br_tensor *t)
 {
-    return BR_LIVE("tensor_version", t) ? atomic_load(&t->storage->version) : 0;
+    return BR_LIVE_ANY("tensor_version", t) ? atomic_load(&t->storage->version) : 0;
 }
 
 /* Fails if the host cannot read t's memory. */

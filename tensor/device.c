@@ -74,7 +74,7 @@ const char *br_device_name(br_device device)
 
 br_device br_device_of(const br_tensor *t)
 {
-    return BR_LIVE("device_of", t) ? br__backend_of(t)->device : br__cpu_backend.device;
+    return BR_LIVE_ANY("device_of", t) ? br__backend_of(t)->device : br__cpu_backend.device;
 }
 
 br_device br_get_default_device(void)

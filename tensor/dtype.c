@@ -77,7 +77,7 @@ DEFINE_INTEGERS(i8, int8_t, WRAP_I8)
 DEFINE_INTEGERS(u8, uint8_t, WRAP_U8)
 
 /* clang-format off */
-const br_dtype_info br__dtypes[BR_DTYPES] = {
+const br_dtype_info br__dtypes[BR_DTYPES + 1] = {
     [BR_F32] = { "f32", "float32", "F32", sizeof(float), BR_KIND_FLOATING, BR_F32,
                  FLT_MANT_DIG, FLT_MIN_EXP - 1, FLT_MAX_EXP - 1, load_f32, store_f32, NULL, NULL },
     [BR_F64] = { "f64", "float64", "F64", sizeof(double), BR_KIND_FLOATING, BR_F64,
@@ -96,6 +96,8 @@ const br_dtype_info br__dtypes[BR_DTYPES] = {
                 load_i8, store_i8, get_i8, put_i8 },
     [BR_U8] = { "u8", "uint8", "U8", sizeof(uint8_t), BR_KIND_INTEGER, BR_I64, 0, 0, 0,
                 load_u8, store_u8, get_u8, put_u8 },
+    [BR_QUANTIZED] = { "quantized", "quantized", "quantized", 0, BR_KIND_FLOATING, BR_F32,
+                       FLT_MANT_DIG, FLT_MIN_EXP - 1, FLT_MAX_EXP - 1, NULL, NULL, NULL, NULL },
 };
 /* clang-format on */
 
@@ -106,7 +108,8 @@ size_t br_dtype_size(br_dtype dtype)
 
 const char *br_dtype_name(br_dtype dtype)
 {
-    return br__is_dtype(dtype) ? br__dtypes[dtype].name : "(invalid dtype)";
+    return br__is_dtype(dtype) || dtype == BR_QUANTIZED ? br__dtypes[dtype].name
+                                                        : "(invalid dtype)";
 }
 
 br_dtype br__default_dtype(br_dtype_kind kind)

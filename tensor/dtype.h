@@ -9,7 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BR_DTYPES (BR_U8 + 1) /* the number of dtypes */
+/* The number of dtypes. BR_QUANTIZED is not one of them: it has no elements. Its row in the table
+ * is the last one. */
+#define BR_DTYPES (BR_U8 + 1)
 
 typedef enum br_dtype_kind { BR_KIND_BOOL, BR_KIND_INTEGER, BR_KIND_FLOATING } br_dtype_kind;
 
@@ -36,7 +38,7 @@ typedef struct br_dtype_info {
     void (*put_integer)(void *element, int64_t value);
 } br_dtype_info;
 
-extern const br_dtype_info br__dtypes[BR_DTYPES];
+extern const br_dtype_info br__dtypes[BR_DTYPES + 1];
 
 /* Room for one element of any dtype. */
 typedef union br_element {

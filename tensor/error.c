@@ -204,14 +204,14 @@ const char *br__shape(const br_tensor *t)
 
 const char *br_shape_text(const br_tensor *t)
 {
-    return br__shape(BR_LIVE("shape_text", t) ? t : NULL);
+    return br__shape(BR_LIVE_ANY("shape_text", t) ? t : NULL);
 }
 
 char *br_shape_string(const br_tensor *t, char *buffer, size_t size)
 {
     if (!buffer || size == 0)
         return buffer;
-    if (BR_LIVE("shape_string", t))
+    if (BR_LIVE_ANY("shape_string", t))
         write_shape(buffer, size, t->ndim, t->sizes);
     else
         snprintf(buffer, size, "NULL");

@@ -82,7 +82,18 @@ void br__handles_flush(void)
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
-bool br__check_handle(const char *op, const char *name, br_handle kind, const void *object)
+static __attribute__((cold)) bool refuse_quantized(const char *op, const char *name,
+                                                   const br_tensor *t)
+{
+    br_fail(BR_ERROR_DTYPE, op,
+            "%s %s is quantized (%s): only br_f_linear(), br_f_embedding() and "
+            "br_linear_cross_entropy() take it, as their weight; br_to(x, BR_F32) converts it, and "
+            "a model that is loaded with dtype f32 has no such weights",
+            name, br__shape(t), br__block_info(t)->name);
+    return false;
+}
+
+static bool is_live(const char *op, const char *name, br_handle kind, const void *object)
 {
     if (br__debug)
         return br__debug_is_live(op, name, kind, object);
@@ -91,6 +102,8 @@ bool br__check_handle(const char *op, const char *name, br_handle kind, const vo
         return true;
     const uint32_t mark =
         kind == BR_HANDLE_tensor ? ((const br_tensor *)object)->mark : br__mark_of(object)->mark;
+    if (mark == BR_MARK_QUANTIZED && kind == BR_HANDLE_tensor)
+        return true;
     if (mark == BR_MARK_REGISTERED) /* the debug mode has ended, since memory ran out */
         return true;
     if (mark == BR_MARK_FREED || mark == BR_MARK_SCOPE_ENDED)
@@ -100,6 +113,19 @@ bool br__check_handle(const char *op, const char *name, br_handle kind, const vo
                 "%s must be %s, but it is something else, or was freed long ago; " BR_SEE_DEBUG,
                 name, br__kind_name(kind));
     return false;
+}
+
+bool br__check_handle(const char *op, const char *name, br_handle kind, const void *object)
+{
+    if (!is_live(op, name, kind, object))
+        return false;
+    return kind != BR_HANDLE_tensor || !br__is_quantized(object) ||
+           refuse_quantized(op, name, object);
+}
+
+bool br__check_any_tensor(const char *op, const char *name, const br_tensor *t)
+{
+    return is_live(op, name, BR_HANDLE_tensor, t);
 }
 
 /* ---- Creation and end ------------------------------------------------------------------------ */

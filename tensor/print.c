@@ -250,8 +250,11 @@ static char *to_string(const br_tensor *t, const br_backend *backend)
 
 char *br_to_string(const br_tensor *t)
 {
-    if (!br__required("to_string", "t", t))
+    if (!br__required_any("to_string", "t", t))
         return NULL;
+    if (br__is_quantized(t))
+        return br_format("%s..., size=%s, dtype=%s)", PREFIX, br__shape(t),
+                         br__block_info(t)->name);
     if (br__is_on_host(t))
         return to_string(t, &br__cpu_backend);
     br_scope *scope = br_scope_begin();
@@ -263,7 +266,7 @@ char *br_to_string(const br_tensor *t)
 
 void br_print(FILE *stream, const br_tensor *t)
 {
-    if (!br__required("print", "t", t) || !br__required("print", "stream", stream))
+    if (!br__required_any("print", "t", t) || !br__required("print", "stream", stream))
         return;
     char *string = br_to_string(t);
     if (string)

@@ -179,7 +179,7 @@ br_tensor *br_scope_return(br_scope *scope, br_tensor *t)
         refuse_closed("scope_return", scope);
         return NULL;
     }
-    if (!BR_LIVE("scope_return", t))
+    if (!BR_LIVE_ANY("scope_return", t))
         return NULL;
     if (!scope)
         return t;
@@ -239,12 +239,12 @@ bool br__may_overwrite(const br_scope *scope, const br_tensor *t)
 
 bool br_may_overwrite(const br_tensor *t)
 {
-    return BR_LIVE("may_overwrite", t) && br__may_overwrite(br__thread.scope, t);
+    return BR_LIVE_ANY("may_overwrite", t) && br__may_overwrite(br__thread.scope, t);
 }
 
 br_tensor *br_scope_replace(br_tensor *t, br_tensor *by)
 {
-    if (by && !BR_LIVE("scope_replace", by))
+    if (by && !BR_LIVE_ANY("scope_replace", by))
         return NULL;
     if (t != by)
         br_release(br__take(t));

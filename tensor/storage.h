@@ -46,6 +46,7 @@ typedef struct br_meta {
 enum br_mark {
     BR_MARK_LIVE = 0xB5A1,
     BR_MARK_REGISTERED = 0xB5A2, /* created in the debug mode, whose registry knows more */
+    BR_MARK_QUANTIZED = 0xB5A3,  /* live, but only few functions take it (tensor/quantized.h) */
     BR_MARK_FREED = 0xDE4D,
     BR_MARK_SCOPE_ENDED = 0xDE4E, /* a tensor that its scope freed */
 };
@@ -60,6 +61,7 @@ struct br_tensor {
                             base */
     bool hides_grad : 1; /* untracked, and the tensor that was viewed required grad */
     bool is_grad : 1;    /* is, or was, the gradient of a tensor */
+    uint8_t block_type;  /* of a tensor of BR_QUANTIZED: a br_block_type */
     uint16_t mark;       /* a br_mark */
     unsigned changes; /* number of recorded in-place changes; for a view, of those of its base that
                          it has seen */

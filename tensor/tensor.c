@@ -148,6 +148,7 @@ static inline br_tensor *make(br_storage *storage, br_dtype dtype, int ndim, cha
     t->is_view = t->untracked = t->hides_grad = t->is_grad = false;
     t->changes = 0;
     t->slot = BR_NO_SLOT;
+    t->block_type = 0;
     t->mark = BR_MARK_LIVE;
     if (__builtin_expect(br__debug, 0)) {
         t->mark = BR_MARK_REGISTERED;
@@ -337,11 +338,22 @@ br_tensor *br_borrow(int ndim, const int64_t *sizes, br_dtype dtype, void *data,
     return t;
 }
 
+/* Gives a new object the type of the blocks that it shares with t. Returns the object. */
+static br_tensor *copy_type(const br_tensor *t, br_tensor *alias)
+{
+    if (!alias || __builtin_expect(t->dtype != BR_QUANTIZED, 1))
+        return alias;
+    alias->block_type = t->block_type;
+    if (alias->mark == BR_MARK_LIVE)
+        alias->mark = BR_MARK_QUANTIZED;
+    return alias;
+}
+
 static br_tensor *make_view(const br_tensor *t, int ndim, const int64_t *sizes,
                             const int64_t *strides, char *data)
 {
     atomic_fetch_add(&t->storage->refs, 1);
-    br_tensor *view = make_strided(t->storage, t->dtype, ndim, sizes, strides, data);
+    br_tensor *view = copy_type(t, make_strided(t->storage, t->dtype, ndim, sizes, strides, data));
     if (view)
         view->is_view = true;
     return add_to_scope_or_release(view);
@@ -395,7 +407,7 @@ void br__drop_base(br_tensor *t)
 br_tensor *br__alias(const br_tensor *t)
 {
     atomic_fetch_add(&t->storage->refs, 1);
-    return make_strided(t->storage, t->dtype, t->ndim, t->sizes, t->strides, t->data);
+    return copy_type(t, make_strided(t->storage, t->dtype, t->ndim, t->sizes, t->strides, t->data));
 }
 
 #define SWAP(type, a, b)  \
@@ -409,6 +421,9 @@ void br__swap_data(const char *op, br_tensor *a, br_tensor *b)
 {
     uint64_t version = atomic_load(&a->storage->version) + atomic_load(&b->storage->version) + 1;
     SWAP(br_dtype, a->dtype, b->dtype);
+    SWAP(uint8_t, a->block_type, b->block_type);
+    if (a->mark != b->mark) /* one of them is quantized */
+        SWAP(uint16_t, a->mark, b->mark);
     SWAP(bool, a->contiguous, b->contiguous);
     SWAP(bool, a->is_view, b->is_view);
     SWAP(bool, a->untracked, b->untracked);
@@ -431,7 +446,7 @@ bool br__is_exclusive(const br_tensor *t)
 
 br_tensor *br_retain(br_tensor *t)
 {
-    if (!BR_LIVE("retain", t))
+    if (!BR_LIVE_ANY("retain", t))
         return NULL;
     atomic_fetch_add(&t->refs, 1);
     return t;
@@ -460,7 +475,7 @@ static inline bool only_its_scope_holds(const br_tensor *t)
 
 static __attribute__((noinline, cold)) void release_checked(br_tensor *t)
 {
-    if (!BR_LIVE("release", t))
+    if (!BR_LIVE_ANY("release", t))
         return;
     if (only_its_scope_holds(t))
         br_fail(BR_ERROR_STATE, "release",

@@ -9,6 +9,7 @@
 #include "tensor/host.h"
 #include "tensor/memory.h"
 #include "tensor/parallel.h"
+#include "tensor/quantized.h"
 #include "tensor/storage.h"
 #include "tensor/thread_state.h"
 #include "tensor/window.h"

@@ -10,7 +10,7 @@ static const char *const matmul_precisions[] = { "highest", "high", "medium", NU
 
 static const char *const amps[] = { "off", "bf16", NULL };
 
-static const char *const dtypes[] = { "f32", "f64", "bf16", "f16", NULL };
+static const char *const dtypes[] = { "f32", "f64", "bf16", "f16", "quantized", NULL };
 
 static const char *const half_updates[] = { "master", "stochastic", NULL };
 
@@ -176,6 +176,10 @@ static bool check_combinations(const trainer *t)
         br_raise(BR_ERROR_ARGUMENT,
                  "accumulate is %" PRId64 ", must be a multiple of the number of ranks, %d",
                  o->accumulate, t->ranks.size);
+    else if (trainer_dtype(t) == BR_QUANTIZED && !t->recipe->loads_dtype)
+        br_raise(
+            BR_ERROR_ARGUMENT,
+            "dtype is quantized, which only brasa finetune with a GGUF file has: use dtype=f32");
     else if (o->amp.index != AMP_OFF && br_dtype_size(trainer_dtype(t)) == 8)
         br_raise(BR_ERROR_ARGUMENT,
                  "amp is %s, but mixed precision does not convert operands of f64: use dtype=f32, "

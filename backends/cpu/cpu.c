@@ -9,6 +9,7 @@
 #include "backends/cpu/norm/norm_internal.h"
 #include "backends/cpu/optim/optim_internal.h"
 #include "backends/cpu/pointwise/for_each.h"
+#include "backends/cpu/quantized/quantized.h"
 #include "backends/cpu/recurrent/recurrent_internal.h"
 #include "backends/cpu/reduce/reduce_internal.h"
 #include "backends/cpu/shape/copy.h"
@@ -76,6 +77,7 @@ const br_backend br__cpu_backend = {
     .attention_grad = br__stored_attention_grad,
     .rotate = br__stored_rotate,
     .matmul = matmul,
+    .dequantize = br__cpu_dequantize,
     .cross_entropy = br__stored_cross_entropy,
     .cross_entropy_grad = br__stored_cross_entropy_grad,
     .linear_cross_entropy = br__stored_linear_cross_entropy,

@@ -20,6 +20,7 @@
 #include "backends/optim.h"
 #include "backends/pointwise.h"
 #include "backends/reduce.h"
+#include "tensor/block_types.h"
 #include "tensor/dtype.h"
 #include "tensor/loop.h"
 
@@ -58,6 +59,8 @@ typedef struct br_kernels {
      * back. */
     void (*widen[BR_DTYPES])(int64_t n, void *to, const void *from);
     void (*narrow[BR_DTYPES])(int64_t n, void *to, const void *from);
+    /* In the table for f32: dequantize n blocks of a type. */
+    void (*dequantize[BR_N_BLOCK_TYPES])(int64_t n, float *to, const unsigned char *from);
 
     void (*softmax)(const br_softmax_work *work);
     void (*softmax_grad)(const br_softmax_work *work);

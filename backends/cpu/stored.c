@@ -199,6 +199,9 @@ ROWS_WORK_ENTRY(br__cpu_cross_entropy_widens(given), cross_entropy_grad, br_cros
 WORK_ENTRY(linear_cross_entropy, br_linear_cross_entropy_tensors,
            (const char *op, br_class_loss *loss, const br_linear_cross_entropy_tensors *given),
            given->input, br__cpu_linear_cross_entropy(op, loss, given),
-           IN(w.input), IN(w.weight), IN(w.bias), IN(w.class_weight), IN(w.dy), OUT(w.losses),
-           OUT(w.reduced), OUT(w.dinput), OUT(w.dweight), OUT(w.dbias))
+           IN(w.input),
+           /* A frozen weight, which may be larger than all else, is widened a few rows at a time. */
+           { w.dweight || !w.weight->contiguous ? &w.weight : NULL, READ, NULL },
+           IN(w.bias), IN(w.class_weight), IN(w.dy), OUT(w.losses), OUT(w.reduced),
+           OUT(w.dinput), OUT(w.dweight), OUT(w.dbias))
 /* clang-format on */

@@ -331,6 +331,8 @@ BR_API const int64_t *br_strides(const br_tensor *t);
 BR_API int64_t br_numel(const br_tensor *t);
 BR_API br_dtype br_dtype_of(const br_tensor *t);
 BR_API bool br_is_floating(const br_tensor *t);
+/* Returns the type of the blocks of a tensor of BR_QUANTIZED, such as "Q4_K"; NULL for others. */
+BR_API const char *br_quantized_type(const br_tensor *t);
 /* Returns true if the elements are in row-major order without gaps. */
 BR_API bool br_is_contiguous(const br_tensor *t);
 /* Returns true if both have the same number of dimensions and the same sizes. */

@@ -23,10 +23,24 @@ const char *br__position(const br_tensor *t, int64_t i)
     return br__shape_of(t->ndim, position);
 }
 
+/* Checks that the index is on the device of a quantized x. */
+static bool is_beside(const char *op, const br_tensor *index, const br_tensor *x)
+{
+    if (!br__required(op, "index", index))
+        return false;
+    if (br__backend_of(index) == br__backend_of(x))
+        return true;
+    br_fail(BR_ERROR_ARGUMENT, op,
+            "index %s is on %s and x %s is on %s: operands must be on one device", br__shape(index),
+            br__backend_of(index)->name, br__shape(x), br__backend_of(x)->name);
+    return false;
+}
+
 bool br__check_index(const char *op, br_tensor *index, const br_tensor *x, int64_t dim)
 {
     int64_t size = x->ndim > 0 ? x->sizes[dim] : 1;
-    if (!br__same_device(op, "index", index, "x", x))
+    if (br__is_quantized(x) ? !is_beside(op, index, x)
+                            : !br__same_device(op, "index", index, "x", x))
         return false;
     br_scope *scope = br_scope_begin();
     const int64_t *values = br__host_i64(index);

@@ -186,12 +186,30 @@ br_tensor *br_gather(br_tensor *x, int64_t dim, br_tensor *index)
 
 static const br_op embedding_op = { .name = "embedding", .backward = lookup_backward };
 
+/* Returns the rows of a quantized weight in f32. Nothing is recorded, since the weight never
+ * requires grad. */
+static br_tensor *lookup_quantized(br_tensor *weight, br_tensor *index, const int64_t *sizes)
+{
+    const char *op = embedding_op.name;
+    const br_backend *backend = BR_BACKEND(op, weight, dequantize);
+    br_tensor *y = backend
+                       ? br__new_on(op, weight, index->ndim + 1, sizes, br__computed(weight->dtype))
+                       : NULL;
+    br_scope *scope = br_scope_begin();
+    const br_tensor *rows = br_contiguous(index);
+    BR_TRAFFIC(y, index); /* as many elements of the weight are read, with fewer bytes */
+    if (y && rows)
+        backend->dequantize(y, weight, rows);
+    br_scope_end(scope);
+    return br_failed() ? NULL : y;
+}
+
 br_tensor *br_f_embedding(br_tensor *weight, br_tensor *index, int64_t padding_idx)
 {
     BR_OP("embedding");
     BR_IF_CONVERTED(br__is_short_index(index),
                     br_f_embedding(weight, br_to(index, BR_I64), padding_idx))
-    if (!br__required("embedding", "weight", weight) ||
+    if (!br__required_any("embedding", "weight", weight) ||
         !br__has_dtype("embedding", "index", index, BR_I64))
         return NULL;
     if (weight->ndim != 2)
@@ -208,6 +226,8 @@ br_tensor *br_f_embedding(br_tensor *weight, br_tensor *index, int64_t padding_i
     int64_t sizes[BR_MAX_DIMS + 1];
     memcpy(sizes, index->sizes, sizeof index->sizes);
     sizes[index->ndim] = weight->sizes[1];
+    if (br__is_quantized(weight))
+        return lookup_quantized(weight, index, sizes);
     return lookup(&embedding_op, weight, index, &(br_index_selection){ 0, true, padding_idx },
                   index->ndim + 1, sizes);
 }

@@ -10,6 +10,7 @@
 #include "autograd/tape.h"
 #include "ops/autocast.h"
 #include "ops/loss/class_loss.h"
+#include "ops/quantized.h"
 #include "tensor/min_max.h"
 
 #include <inttypes.h>
@@ -24,6 +25,10 @@ enum {
      * products do that once for every few hundred rows anyway. */
     CHUNK_ELEMENTS = 1 << 26,
     MIN_ROWS = 256,
+    /* The same for a quantized weight, which takes little memory, so that scores should, too. It is
+     * read, and has no gradient that would be added up. */
+    QUANTIZED_ELEMENTS = 1 << 24,
+    QUANTIZED_ROWS = 64,
 };
 
 enum { INPUT, WEIGHT, BIAS, N_INPUTS };                /* inputs of the node, and saved values */
@@ -67,7 +72,7 @@ static void count_work(const br_linear_cross_entropy_tensors *w)
     const int input = w->dinput != NULL, weight = w->dweight != NULL, bias = w->dbias != NULL;
     const int passes = w->dy ? 4 + input + weight + bias : 2;
     br__thread.events->work(2 * scores * w->weight->sizes[1] * (1 + input + weight),
-                            scores * passes * (int64_t)br__dtype_size(w->weight->dtype));
+                            scores * passes * (int64_t)br__dtype_size(w->input->dtype));
     BR_TRAFFIC(w->input, w->weight, w->bias, w->target, w->losses, w->dinput, w->dweight, w->dbias);
 }
 
@@ -77,12 +82,15 @@ static br_tensor *new_gradient(const operands *o, int i)
     return br__new_like(op, o->of[i], o->of[i]->dtype);
 }
 
-static int64_t chunk_rows(const br_linear_cross_entropy_options *o, int64_t rows, int64_t classes)
+static int64_t chunk_rows(const br_linear_cross_entropy_options *o, int64_t rows,
+                          const br_tensor *weight)
 {
     if (o->batch_chunk_size > 0)
         return br__min(o->batch_chunk_size, rows);
-    int64_t most = classes > 0 ? CHUNK_ELEMENTS / classes : rows;
-    most = br__max(most, MIN_ROWS);
+    const bool quantized = br__is_quantized(weight);
+    const int64_t classes = weight->sizes[0];
+    int64_t most = classes > 0 ? (quantized ? QUANTIZED_ELEMENTS : CHUNK_ELEMENTS) / classes : rows;
+    most = br__max(most, quantized ? QUANTIZED_ROWS : MIN_ROWS);
     int64_t chunks = (rows + most - 1) / most;
     return chunks > 0 ? (rows + chunks - 1) / chunks : 0;
 }
@@ -137,7 +145,7 @@ static void chunked_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const settings *s = br_params(node);
-    br_tensor *x = br_saved(node, INPUT), *weight = br_saved(node, WEIGHT);
+    br_tensor *x = br_saved(node, INPUT), *weight = br__dequantized(br_saved(node, WEIGHT));
     br_tensor *scores = br_f_linear(x, weight, br_saved(node, BIAS));
     br_tensor *dscores = br__class_gradient_composed(&s->loss, scores, br_saved(node, TARGET),
                                                      br_saved(node, CLASS_WEIGHT), dy);
@@ -211,7 +219,7 @@ static br_tensor *in_chunks(br_tensor *input, br_tensor *weight, br_tensor *targ
                      .mean = options->reduction == BR_REDUCTION_MEAN,
                      .smoothing = options->label_smoothing },
                    options->reduction,
-                   chunk_rows(options, br_size(target, 0), br_size(weight, 0)) };
+                   chunk_rows(options, br_size(target, 0), weight) };
     const operands o = { { input, weight, options->linear_bias } };
     br_tensor *dense = br_contiguous(target);
     br_tensor *class_weight = options->weight ? br_contiguous(options->weight) : NULL;
@@ -248,7 +256,7 @@ static bool check_bias(const br_tensor *input, const br_tensor *weight, const br
 static bool check_operands(const br_tensor *input, const br_tensor *weight, const br_tensor *bias)
 {
     if (!br__floating(op, "input", input) ||
-        !br__compatible(op, "input", input, "linear_weight", weight))
+        !br__fits_weight(op, "input", input, "linear_weight", weight))
         return false;
     if (input->ndim != 1 && input->ndim != 2) {
         br_fail(BR_ERROR_SHAPE, op,
@@ -334,7 +342,7 @@ static bool check_options(const br_tensor *weight, const br_tensor *target,
         br_fail(BR_ERROR_ARGUMENT, op,
                 "batch_chunk_size is %" PRId64 ", but chunked is false: set both",
                 o->batch_chunk_size);
-    else if (of_classes && br__compatible(op, "linear_weight", weight, "weight", of_classes) &&
+    else if (of_classes && br__fits_weight(op, "weight", of_classes, "linear_weight", weight) &&
              (of_classes->ndim != 1 || of_classes->sizes[0] != weight->sizes[0]))
         br_fail(BR_ERROR_SHAPE, op,
                 "weight %s for linear_weight %s: must have one element for each class",
@@ -350,7 +358,7 @@ static br_tensor *at_once(br_tensor *input, br_tensor *weight, br_tensor *target
                           const br_linear_cross_entropy_options *o)
 {
     const shape want = scores_shape(input, weight);
-    br_tensor *matrix = br_flatten(weight, 0, -2);
+    br_tensor *matrix = weight->ndim == 2 ? weight : br_flatten(weight, 0, -2);
     br_tensor *bias = o->linear_bias ? br_flatten(o->linear_bias, 0, -1) : NULL;
     br_tensor *scores = br_reshape(br_f_linear(input, matrix, bias), want.ndim, want.sizes);
     if (br_failed() ||
@@ -381,7 +389,8 @@ static bool has_chunks(const br_tensor *weight, const br_tensor *target,
 static br_tensor *loss_of(br_tensor *input, br_tensor *linear_weight, br_tensor *target,
                           const br_linear_cross_entropy_options *o)
 {
-    if (!br__required(op, "input", input) || !br__required(op, "linear_weight", linear_weight) ||
+    if (!br__required(op, "input", input) ||
+        !br__required_any(op, "linear_weight", linear_weight) ||
         !br__required(op, "target", target) ||
         !check_operands(input, linear_weight, o->linear_bias) ||
         !check_target(input, linear_weight, target) || !check_options(linear_weight, target, o))

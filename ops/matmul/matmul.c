@@ -4,6 +4,7 @@
  * gradient of the other operand is needed. */
 #include "ops/autocast.h"
 #include "ops/pointwise/widen.h"
+#include "ops/quantized.h"
 #include "tensor/min_max.h"
 
 #include <brasa/ops.h>
@@ -25,10 +26,12 @@ static int64_t distinct_elements(const br_tensor *t)
 static void count_work(const br_matmul_tensors *w)
 {
     const int64_t inner = w->a->sizes[w->a->ndim - (w->a_transposed ? 2 : 1)];
-    const int64_t elements = distinct_elements(w->a) + distinct_elements(w->b) +
+    const bool quantized = br__is_quantized(w->b);
+    const int64_t elements = distinct_elements(w->a) + (quantized ? 0 : distinct_elements(w->b)) +
                              w->c->numel * (w->accumulate ? 2 : 1) + (w->bias ? w->bias->numel : 0);
     br__thread.events->work(2 * w->c->numel * inner,
-                            elements * (int64_t)br__dtype_size(w->c->dtype));
+                            elements * (int64_t)br__dtype_size(w->c->dtype) +
+                                (quantized ? (int64_t)br__tensor_bytes(w->b) : 0));
 }
 
 static bool multiply(const br_backend *backend, const br_matmul_tensors *work)
@@ -253,6 +256,25 @@ static br_tensor *weight_gradient(br_tensor *a, br_tensor *b)
     return dw && multiply(backend, &work) ? dw : NULL;
 }
 
+/* Returns dy w of a quantized weight, which the backend dequantizes a part at a time. If the
+ * gradient is itself recorded, it is a product with the whole weight in floats. */
+static br_tensor *input_gradient(br_tensor *dy, br_tensor *weight)
+{
+    if (!br__is_quantized_weight(weight) || br_grad_enabled())
+        return br_matmul(dy, br__dequantized(weight));
+    BR_OP("matmul");
+    dy = br_contiguous(dy);
+    if (!br__fits_weight("linear", "dy", dy, "weight", weight))
+        return NULL;
+    int64_t sizes[BR_MAX_DIMS];
+    memcpy(sizes, dy->sizes, sizeof sizes);
+    sizes[dy->ndim - 1] = weight->sizes[1];
+    const br_backend *backend = BR_BACKEND("linear", dy, matmul);
+    br_tensor *dx = backend ? br__new_on("linear", dy, dy->ndim, sizes, dy->dtype) : NULL;
+    const br_matmul_tensors work = { .a = dy, .b = weight, .c = dx };
+    return dx && multiply(backend, &work) ? dx : NULL;
+}
+
 typedef struct linear_params {
     bool by_columns; /* the weight is the transpose of a row-major matrix */
 } linear_params;
@@ -263,7 +285,7 @@ static void linear_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const linear_params *p = br_params(node);
     if (br_needs_input_grad(node, 0))
-        dx[0] = br_matmul(dy, br_saved(node, 1));
+        dx[0] = input_gradient(dy, br_saved(node, 1));
     if (br_needs_input_grad(node, 1))
         dx[1] = p->by_columns ? br_t(weight_gradient(br_saved(node, 0), dy))
                               : weight_gradient(dy, br_saved(node, 0));
@@ -276,7 +298,11 @@ static const br_op linear_op = { .name = "linear", .backward = linear_backward }
 static bool check_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
 {
     const char *op = linear_op.name;
-    if (!check_operands(op, "x", x, "weight", weight) || !check_ndim(op, "weight", weight, 2))
+    const bool quantized = br__is_quantized_weight(weight);
+    if (quantized ? !br__fits_weight(op, "x", x, "weight", weight)
+                  : !check_operands(op, "x", x, "weight", weight))
+        return false;
+    if (!check_ndim(op, "weight", weight, 2))
         return false;
     if (bias && !br__compatible(op, "x", x, "bias", bias))
         return false;
@@ -314,7 +340,8 @@ static br_tensor *linear_to_one(br_tensor *x, br_tensor *weight, br_tensor *bias
 br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
 {
     BR_OP("linear");
-    BR_AUTOCAST(br_f_linear(LOWER(x), LOWER(weight), LOWER(bias)))
+    BR_AUTOCAST(br__is_quantized_weight(weight) ? br_f_linear(RAISE(x), weight, RAISE(bias))
+                                                : br_f_linear(LOWER(x), LOWER(weight), LOWER(bias)))
     if (x && weight && weight->ndim == 1)
         return linear_to_one(x, weight, bias);
     if (!check_linear(x, weight, bias))

@@ -284,13 +284,31 @@ static void to_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op to_op = { "to", to_backward, false };
 
+/* Returns a quantized tensor in a floating-point dtype. */
+static br_tensor *dequantized(const br_tensor *x, br_dtype dtype)
+{
+    if (!br__is_floating(dtype))
+        return br_fail(BR_ERROR_DTYPE, "to",
+                       "x %s is quantized (%s) and cannot be converted to %s: dtype must be a "
+                       "floating-point dtype",
+                       br__shape(x), br__block_info(x)->name, br_dtype_name(dtype));
+    const br_backend *backend = BR_BACKEND("to", x, dequantize);
+    br_tensor *y = backend ? br__new_on("to", x, x->ndim, x->sizes, dtype) : NULL;
+    BR_TRAFFIC(y);
+    if (y)
+        backend->dequantize(y, x, NULL);
+    return y;
+}
+
 br_tensor *br_to(br_tensor *x, br_dtype dtype)
 {
     BR_OP("to");
-    if (!br__required("to", "x", x))
+    if (!br__required_any("to", "x", x))
         return NULL;
     if (x->dtype == dtype)
         return x;
+    if (br__is_quantized(x))
+        return dequantized(x, dtype);
     br_tensor *y = br__new_on("to", x, x->ndim, x->sizes, dtype);
     if (y)
         br__copy(y, x);
@@ -309,12 +327,14 @@ br_tensor *br_to_device(br_tensor *x, br_device device)
 {
     static const char op[] = "to_device";
     BR_OP(op);
-    const br_backend *backend = br__required(op, "x", x) ? br__find_backend(op, device) : NULL;
+    const br_backend *backend = br__required_any(op, "x", x) ? br__find_backend(op, device) : NULL;
     if (!backend)
         return NULL;
     const br_device from = br__backend_of(x)->device;
     if (backend == br__backend_of(x))
         return x;
+    if (!br__required(op, "x", x)) /* refuses a quantized tensor */
+        return NULL;
     br_tensor *y = br__new_at(op, backend, x->ndim, x->sizes, x->dtype);
     if (!y || !br__transfer(op, y, x))
         return NULL;

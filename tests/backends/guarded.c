@@ -115,6 +115,8 @@ ENTRY(bool, dropout,
       (y, x, bits, scale), &y, &x, &bits)
 ENTRY(void, gather, (const br_tensor *y, const br_tensor *x, const br_tensor *index, int dim),
       (y, x, index, dim), &y, &x, &index)
+ENTRY(void, dequantize, (const br_tensor *y, const br_tensor *x, const br_tensor *rows),
+      (y, x, rows), &y, &x, &rows)
 ENTRY(void, scatter,
       (const br_tensor *x, const br_tensor *y, const br_tensor *index, int dim, int64_t skip,
        br_combine combine),
@@ -298,7 +300,7 @@ static bool synchronize(const br_backend *self)
         .convolution_weight = convolution_weight, .max_pool = max_pool, .avg_pool = avg_pool,     \
         .avg_pool_grad = avg_pool_grad, .recurrent = recurrent, .recurrent_grad = recurrent_grad, \
         .attention = attention, .attention_grad = attention_grad, .rotate = rotate,               \
-        .matmul = matmul, .cross_entropy = cross_entropy,                                         \
+        .matmul = matmul, .dequantize = dequantize, .cross_entropy = cross_entropy,               \
         .cross_entropy_grad = cross_entropy_grad, .linear_cross_entropy = linear_cross_entropy,   \
         .nonfinite = nonfinite, .has_update = has_update, .update = update, .norms = norms,       \
         .pointwise_each = pointwise_each                                                          \

@@ -152,7 +152,9 @@ Test(cli, bad_arguments)
                  computing[i]);
         program_check(command, 2, message);
     }
-    program_check("embed --dtype i64", 2, "--dtype is 'i64', must be auto, f32, f64, bf16 or f16");
+    program_check("embed --dtype i64", 2,
+                  "--dtype is 'i64', must be auto, f32, f64, bf16, f16 or, "
+                  "for GGUF files, quantized");
     program_check("embed --amp f16", 2, "brasa embed: --amp is 'f16', must be off or bf16");
     program_check("train", 2, "no recipe given; choose one of bert-scratch, copy-task, vanilla");
     program_check(

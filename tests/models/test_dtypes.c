@@ -164,7 +164,7 @@ Test(model_dtypes, that_are_refused)
                 "config.json: torch_dtype is \"float8_e4m3fn\", must be float32, float64, bfloat16 "
                 "or float16; set the option dtype");
     check_fails(br_auto_model_load(folder(), BR_OPTIONS(br_auto_model, .dtype = BR_I64), NULL),
-                "dtype is i64, must be a floating-point dtype or BR_DTYPE_AUTO");
+                "dtype is i64, must be a floating-point dtype, BR_QUANTIZED or BR_DTYPE_AUTO");
 }
 
 /* A model of bf16 is saved and loaded without a change of a bit, and without a copy in f32. */

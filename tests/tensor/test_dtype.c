@@ -175,7 +175,7 @@ Test(dtype, rows_have_any_step)
 /* Numbers that are no dtypes are refused before the table is read. */
 Test(dtype, numbers_that_are_no_dtypes)
 {
-    static const int wrong[] = { -1, BR_DTYPES, 99 };
+    static const int wrong[] = { -1, BR_QUANTIZED + 1, 99 };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const br_dtype d = (br_dtype)wrong[i];
         char text[80];

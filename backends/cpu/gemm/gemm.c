@@ -83,6 +83,11 @@ static int64_t balanced_step(int64_t length, int64_t max_step, int64_t unit)
     return length == 0 ? unit : round_up(ratio(length, ratio(length, max_step)), unit);
 }
 
+int64_t br__gemm_k_block(const br_gemm_kernels *kernels, int64_t k)
+{
+    return balanced_step(k, kernels->gemm_depth, kernels->gemm_depth_unit);
+}
+
 static int64_t batches(const br_gemm *g)
 {
     int64_t n = 1;
@@ -462,7 +467,7 @@ static bool run(job *j)
 {
     cut_for_threads(j);
     j->exceeds_l2 = bytes(j) > L2_BYTES;
-    j->depth = balanced_step(j->g->k, j->kernels->gemm_depth, j->kernels->gemm_depth_unit);
+    j->depth = br__gemm_k_block(j->kernels, j->g->k);
     j->block_rows =
         balanced_step(ratio(j->g->m, j->row_parts),
                       BLOCK_BYTES / (j->depth * j->kernels->packed_size), j->kernels->gemm_rows);

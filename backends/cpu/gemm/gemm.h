@@ -39,6 +39,11 @@ typedef struct br_gemm {
  */
 bool br__gemm(const br_gemm *g);
 
+struct br_gemm_kernels;
+/* Returns the size of the k-blocks into which these kernels divide k products. The last one may be
+ * smaller. */
+int64_t br__gemm_k_block(const struct br_gemm_kernels *kernels, int64_t k);
+
 /* gemm_blis.c: computes one product by BLIS in the caller's thread; ignores the batch and the bias.
  * For processors with neither AVX2 nor AVX-512. m, n and k must be at least 1. */
 void br__gemm_blis(const br_gemm *g);

@@ -5,6 +5,7 @@
  * treated as one tall matrix. */
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
+#include "backends/cpu/gemm/gemm_quantized.h"
 #include "backends/cpu/gemm/matmul_internal.h"
 #include "backends/cpu/pointwise/for_each.h"
 #include "tensor/denormal.h"
@@ -164,5 +165,5 @@ bool br__cpu_matmul(const br_matmul_tensors *w)
     }
     const int batch_ndim = br__max(a.batch_ndim, b.batch_ndim);
     set_batch(&g, &a, &b, batch_ndim, w->c->sizes);
-    return br__gemm(&g);
+    return w->b->dtype != g.dtype ? br__gemm_quantized(&g, w->b) : br__gemm(&g);
 }

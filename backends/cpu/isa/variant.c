@@ -36,6 +36,7 @@ typedef float real;
 #include "backends/cpu/pointwise/exp_log.h"
 #ifndef BR_KERNEL_F64
 #    include "backends/cpu/pointwise/halves.h"
+#    include "backends/cpu/quantized/blocks.h"
 #endif
 #include "backends/cpu/pointwise/pointwise.h"
 #include "backends/cpu/recurrent/recurrent.h"
@@ -77,6 +78,8 @@ const br_kernels BR_KERNEL_TABLE = {
 #ifndef BR_KERNEL_F64
     .widen = { [BR_BF16] = widen_bf16, [BR_F16] = widen_f16 },
     .narrow = { [BR_BF16] = narrow_bf16, [BR_F16] = narrow_f16 },
+#define DEQUANTIZE_ENTRY(name, text, elements, bytes) [BR_BLOCK_##name] = dequantize_##name,
+    .dequantize = { BR_BLOCK_TYPES(DEQUANTIZE_ENTRY) },
 #endif
     .softmax = softmax_kernel,
     .softmax_grad = softmax_grad_kernel,

@@ -55,10 +55,11 @@ BR_API size_t br_gguf_bytes(const br_gguf *file, int64_t i);
 /* Returns true if the file has a tensor of that name. */
 BR_API bool br_gguf_has(const br_gguf *file, const char *name);
 /* Returns the tensor of that name with this dtype, owned by the innermost scope. A tensor that the
- * file stores with this dtype is a view of the file's memory. Any other tensor is converted to a
- * new tensor; `dtype` must then be a floating-point dtype. Blocks of a quantized type are
- * dequantized in f32 and then rounded to the dtype. Returns NULL and an error if the file has no
- * such tensor, or if Brasa does not support its type. */
+ * file stores with this dtype is a view of the file's memory; for a quantized tensor this dtype is
+ * BR_QUANTIZED. Any other tensor is converted to a new tensor; `dtype` must then be a
+ * floating-point dtype. Blocks of a quantized type are dequantized in f32 and then rounded to the
+ * dtype. Returns NULL and an error if the file has no such tensor, or if Brasa does not support its
+ * type. */
 BR_API br_tensor *br_gguf_get(br_gguf *file, const char *name, br_dtype dtype);
 
 /* ---- Metadata -------------------------------------------------------------------------------- */

@@ -74,9 +74,11 @@ typedef struct br_auto_model_report {
 
 /* Loads a module of the class named by the options or the folder; br_module_class() returns its
  * name. `dir` may also be a GGUF file: its weights are dequantized, and the model is f32 unless the
- * options name another dtype. The module is in evaluation mode, as after from_pretrained(). The
- * caller frees it with br_module_free(), and the report with br_auto_model_report_clear(). Returns
- * NULL and an error that names the file and the key on failure. `options` and `report` may be NULL.
+ * options name another dtype. With the dtype BR_QUANTIZED, the matrices of Linear and Embedding
+ * layers keep the file's blocks, are frozen, and other weights are f32. The module is in evaluation
+ * mode, as after from_pretrained(). The caller frees it with br_module_free(), and the report with
+ * br_auto_model_report_clear(). Returns NULL and an error that names the file and the key on
+ * failure. `options` and `report` may be NULL.
  */
 BR_API void *br_auto_model_load(const char *dir, const br_auto_model_options *options,
                                 br_auto_model_report *report);

@@ -72,6 +72,9 @@ typedef struct br_gguf_flag {
 typedef struct br_gguf_change {
     const char *suffix; /* of the tensor's name in the file: "attn_q.weight" */
     br_tensor *(*undo)(const br_auto_config *config, br_tensor *stored);
+    /* `undo` only changes the order of the rows, whatever their dtype and size. Then it also works
+     * on the bytes of quantized rows, u8 [rows, bytes]. */
+    bool moves_rows;
 } br_gguf_change;
 
 /* ---- The format ------------------------------------------------------------------------------ */
