@@ -150,7 +150,7 @@ class ModelView extends View {
       element("span", { className: "gap" }), shut), this.lanes.root);
     this.detail.addEventListener("keydown", event => this.key(event));
     this.model.append(this.detail);
-    this.lanes.show({ filter: this.filter, opacity: 1,
+    this.lanes.show({ filter: this.filter,
       channels: [channelOf(cell.map, this.filter, cell.head, colour)] });
     this.place(cell);
   }
