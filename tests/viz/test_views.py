@@ -103,7 +103,9 @@ class Page(unittest.TestCase):
         return None
 
     def numbers(self, view=None):
-        return [value(e.text) for e in (view or self.view()).all(".readout td.number:not(.dot)")]
+        """Returns the weights in a read-out, with all their digits."""
+        return [value(e.attribute("title"))
+                for e in (view or self.view()).all(".readout td.number:not(.dot)")]
 
     def weight(self, i, j, view=None):
         """Returns a weight as a user sees it: clicks one token and points at the other."""
@@ -286,6 +288,33 @@ class HeadView(Page):
         for told, j in zip(self.numbers(), order):
             self.assertLessEqual(abs(told - row[j]), 1e-6)
         self.assertIn("and 1 more", self.view().find(".readout").text)
+
+    def test_displayed_weights_have_three_digits(self):
+        self.show("head")
+        self.left()[1].point()
+        row = softmax_row(0, 8, 1, 13)
+        cells = self.view().all(".readout td.number")
+        for cell, weight in zip(cells, sorted(row, reverse=True)):
+            self.assertEqual(len(re.sub(r"^0\.0*|\.|e.*", "", cell.text)), 3, cell.text)
+            self.assertLessEqual(abs(value(cell.text) - weight), 5.1e-3 * weight)
+
+    def test_positions_tell_equal_tokens_apart(self):
+        """Positions count from 0 in the whole text, also if only a sentence is shown."""
+        self.show("head")
+        self.left()[2].click()
+        self.right()[9].point()
+        heading = self.view().find(".readout p")
+        self.assertEqual(heading.text, "flies #2 → like #9")
+        self.left()[2].click()
+        self.right()[9].point()
+        self.assertEqual(self.view().find(".readout p").text, "like #9 ← ")
+        self.select("Attention").choose("Sentence B → Sentence A")
+        self.left()[1].point()
+        self.assertEqual(self.view().find(".readout p").text, "flies #8 → ")
+        row = softmax_row(0, 8, 8, 13)[:B]
+        order = sorted(range(B), key=lambda j: -row[j])
+        told = [cell.text for cell in self.view().all(".readout td.position")]
+        self.assertEqual(told, [f"#{j}" for j in order])
 
     def test_squares_choose_heads(self):
         self.show("head")
@@ -850,7 +879,7 @@ class WholePage(Page):
             self.left()[4].click()
             for j in range(13):
                 self.right()[j].point()
-                told_weight = self.view().all(".readout td.number")[0].text
+                told_weight = self.view().all(".readout td.number")[0].attribute("title")
                 expected = row[j] if name != "u8" or row[j] >= 1.02e-3 else 0
                 if name == "u8" and 0.98e-3 < row[j] < 1.02e-3:
                     continue

@@ -95,6 +95,17 @@ class Lanes {
     return this.filter[side][index];
   }
 
+  /* Returns "#12" for the token at position 12 of the text, counted from 0. */
+  position({ side, index }) {
+    return `#${index + (side === "left" ? this.filter.row : this.filter.column)}`;
+  }
+
+  /* Returns elements that show a token and its position. */
+  named(place) {
+    return [element("b", {}, element("bdi", {}, this.token(place))), " ",
+      element("span", { className: "position" }, this.position(place))];
+  }
+
   /* ---- Choosing ---- */
 
   point(place) {
@@ -198,10 +209,9 @@ class Lanes {
     if (!this.other)
       rows.sort((a, b) => key(b) - key(a) || a.index - b.index);
     const arrow = side === "left" ? "→" : "←";
-    const heading = element("p", {}, element("b", {}, element("bdi", {}, this.token(this.chosen))),
-      ` ${arrow} `);
+    const heading = element("p", {}, ...this.named(this.chosen), ` ${arrow} `);
     if (this.other)
-      heading.append(element("b", {}, element("bdi", {}, this.token(this.other))));
+      heading.append(...this.named(this.other));
     this.readout.replaceChildren(heading, element("table", {},
       ...rows.slice(0, this.other ? rows.length : LISTED).map(row => this.line(row, opposite))));
     if (rows.length > LISTED && !this.other)
@@ -223,11 +233,13 @@ class Lanes {
   line({ index, weight, channel }, side) {
     const row = element("tr");
     if (!this.other)
-      row.append(element("td", {}, element("bdi", {}, this.filter[side][index])));
+      row.append(element("td", {}, element("bdi", {}, this.filter[side][index])),
+        element("td", { className: "position" }, this.position({ side, index })));
     if (this.channels.length > 1)
       row.append(element("td", {}, element("span", { className: "swatch",
         style: { "--colour": channel.colour } }), `head ${channel.head}`));
-    row.append(element("td", { className: "number" }, number(weight, channel.values)));
+    row.append(element("td", { className: "number", title: number(weight, channel.values) },
+      brief(weight, channel.values)));
     return row;
   }
 

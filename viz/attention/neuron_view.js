@@ -83,7 +83,7 @@ class Neurons extends Lanes {
     const made = super.line(row, side);
     if (this.asking !== null)
       made.append(element("td", { className: "number dot" }, this.isHidden(this.asking, row.index) ? ""
-        : `q∙k ${number(this.dot(this.asking, row.index), this.map.query)}`));
+        : `q∙k ${brief(this.dot(this.asking, row.index), this.map.query)}`));
     return made;
   }
 
