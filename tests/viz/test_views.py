@@ -485,6 +485,7 @@ class ModelView(Page):
         canvas = detail.find(".stage canvas")
         self.assertEqual(ink(canvas, 1, 8.5 * ROW, 5), 0, "others' lines are gone")
         self.assertGreater(ink(canvas, 1, 3.5 * ROW, 10), 0.3)
+        self.assertEqual(detail._js("return e.scrollWidth - e.clientWidth"), 0, "nothing is cut")
         row = softmax_row(2, 4, 3, 13)
         self.assertLessEqual(abs(max(row) - self.numbers(detail)[0]), 1e-6)
         self.assertLessEqual(abs(self.weight(3, 7, detail)[0] - row[7]), 1e-6)

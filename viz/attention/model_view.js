@@ -143,7 +143,7 @@ class ModelView extends View {
       this.close();
       cell.focus();
     });
-    this.lanes = new Lanes({ between: 130 });
+    this.lanes = new Lanes({ between: 110 });
     this.detail = element("div", { className: "detail", style: { "--colour": colour },
       aria: { role: "dialog", label: name } },
     element("div", { className: "toolbar" }, element("h2", {}, name),
