@@ -2,6 +2,7 @@
 #include "train/train_log.h"
 
 #include "io/json.h"
+#include "viz/plot.h"
 
 #include <errno.h>
 #include <math.h>
@@ -146,10 +147,53 @@ static void collect(const train_log *log, int value, double *capacity, br_series
     }
 }
 
-bool train_log_plot(const train_log *log, const char *path, int first, int end,
-                    br_plot_options options)
+/* A quantity has an axis of its own. A loss may fall by orders of magnitude. */
+typedef struct quantity {
+    const char *part; /* of the values' names */
+    const char *label;
+    bool log;
+} quantity;
+
+static quantity quantity_of(const char *name)
+{
+    static const quantity known[] = { { "loss", "loss", true },
+                                      { "accuracy", "accuracy (fraction)", false },
+                                      { "exact_match", "exact matches (fraction)", false } };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strstr(name, known[i].part))
+            return known[i];
+    return (quantity){ name, name, false };
+}
+
+/* Sorts values [first, end) into panels, one per quantity, in the order of their first values.
+ * Returns the number of panels. */
+static int sort_into_panels(const train_log *log, int first, int end, double *capacity,
+                            br_series *series, br_plot_panel *panels)
+{
+    int n = 0, n_series = 0;
+    for (int i = first; i < end; i++) {
+        quantity q = quantity_of(log->names[i]);
+        bool found = false;
+        for (int k = 0; k < n && !found; k++)
+            found = strcmp(panels[k].y_label, q.label) == 0;
+        if (found)
+            continue;
+        br_plot_panel *panel = &panels[n++];
+        *panel = (br_plot_panel){ .y_label = q.label, .log_y = q.log, .series = &series[n_series] };
+        for (int k = i; k < end; k++)
+            if (strcmp(quantity_of(log->names[k]).label, q.label) == 0) {
+                collect(log, k, capacity + 2 * log->count * n_series, &series[n_series]);
+                panel->n_series++;
+                n_series++;
+            }
+    }
+    return n;
+}
+
+bool train_log_plot(const train_log *log, const char *path, const char *title, int first, int end)
 {
     br_series series[LOG_MAX_VALUES];
+    br_plot_panel panels[LOG_MAX_VALUES];
     double *capacity =
         calloc((size_t)(end - first), (size_t)(2 * log->count + 1) * sizeof *capacity);
     if (!capacity) {
@@ -157,10 +201,11 @@ bool train_log_plot(const train_log *log, const char *path, int first, int end,
                  (long long)log->count);
         return false;
     }
-    for (int i = first; i < end; i++)
-        collect(log, i, capacity + (i - first) * 2 * log->count, &series[i - first]);
-    options.x_label = "step";
-    bool ok = br_plot_svg(path, end - first, series, &options);
+    int n = sort_into_panels(log, first, end, capacity, series, panels);
+    br_plot_options options = *BR_OPTIONS(br_plot, .title = title, .x_label = "step");
+    if (n > 1)
+        options.height = 300 * n;
+    bool ok = br__plot_panels(path, n, panels, &options);
     free(capacity);
     return ok;
 }

@@ -2,7 +2,6 @@
 #ifndef BRASA_TRAIN_TRAIN_LOG_H
 #define BRASA_TRAIN_TRAIN_LOG_H
 
-#include <brasa/viz.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,9 +25,9 @@ bool train_log_open(train_log *log, int64_t keep_steps);
 bool train_log_add(train_log *log, int64_t step, const double *values, double seconds);
 /* Returns how many times a value was logged after its first minimum; 0 if it was never logged. */
 int64_t train_log_since_minimum(const train_log *log, int value);
-/* Plots values [first, end) against the steps; `options` sets the title and the y axis. */
-bool train_log_plot(const train_log *log, const char *path, int first, int end,
-                    br_plot_options options);
+/* Plots values [first, end), of which there is at least one, against the steps. Each quantity has a
+ * panel with a y axis of its own; that of losses is logarithmic. */
+bool train_log_plot(const train_log *log, const char *path, const char *title, int first, int end);
 void train_log_close(train_log *log);
 
 #endif

@@ -227,13 +227,10 @@ static bool save(trainer *t)
 
 static bool draw(const trainer *t)
 {
-    /* The floor limits the log axis, because a loss can be zero or close to it. */
-    br_plot_options losses = *BR_OPTIONS(br_plot, .title = t->recipe->name, .y_label = "loss",
-                                         .log_y = true, .floor_y = 1e-3);
+    const char *title = t->recipe->name;
     int n_losses = t->log.n_losses, n = t->log.n_names;
-    return train_log_plot(&t->log, t->plot, 0, n_losses, losses) &&
-           (n == n_losses || train_log_plot(&t->log, t->metrics_plot, n_losses, n,
-                                            *BR_OPTIONS(br_plot, .title = t->recipe->name)));
+    return train_log_plot(&t->log, t->plot, title, 0, n_losses) &&
+           (n == n_losses || train_log_plot(&t->log, t->metrics_plot, title, n_losses, n));
 }
 
 static bool is_asked_to_stop(const train_request *request)

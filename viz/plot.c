@@ -1,39 +1,39 @@
 /* viz/plot.c - line plots as SVG.
  *
- * From top to bottom: title, legend, the plot with its grid, tick labels, and the label of x. The
- * file is self-contained and does not depend on the locale. */
+ * From top to bottom: title, panels, and the label of x. A panel has a legend, the plot with its
+ * grid, and tick labels. The file is self-contained and does not depend on the locale.
+ *
+ * A value that a logarithmic axis cannot show, because it is 0, negative or below the floor, has a
+ * mark at the axis, and the legend tells their number. */
+#include "viz/plot.h"
 #include "viz/viz_internal.h"
 
-#include <brasa/viz.h>
 #include <math.h>
 #include <string.h>
 #include <utf8proc.h>
 
 BR_DEFINE_DEFAULTS(br_plot)
 
-enum { FONT = 13, TITLE_FONT = 17, ROW = 22, MARGIN = 16, LETTER = 8, TICK = 5 };
+enum { FONT = 13, TITLE_FONT = 17, ROW = 22, MARGIN = 16, LETTER = 8, TICK = 5, GAP = 12 };
 
 /* The Okabe-Ito palette, which most colour-blind people can distinguish. */
 static const char *const colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                        "#e69f00", "#56b4e9", "#000000" };
 enum { N_COLOURS = sizeof colours / sizeof *colours };
 
-/* One axis: values low .. high, or their logarithms, are drawn at pixels from .. to. */
-typedef struct axis {
-    double low, high, from, to;
-    double step;   /* distance between ticks */
-    bool log;      /* base 10 */
-    int precision; /* decimals of tick labels */
-} axis;
+typedef struct panel {
+    br_plot_panel of;
+    int from, top, bottom; /* top of the legend, and edges of the plot area */
+    br_axis y;
+} panel;
 
 typedef struct plot {
     br_writer *out;
-    int n_series;
-    const br_series *series;
     br_plot_options options;
-    int width, height;
-    int left, right, top, bottom; /* edges of the plot area */
-    axis x, y;
+    int left, right; /* edges of the plot areas */
+    br_axis x;
+    int n_panels;
+    panel panels[BR_MAX_PANELS];
 } plot;
 
 /* ---- Text ------------------------------------------------------------------------------------ */
@@ -47,107 +47,73 @@ static int text_columns(const char *text)
     return columns;
 }
 
-/* ---- Axes ------------------------------------------------------------------------------------ */
+/* ---- Points ---------------------------------------------------------------------------------- */
 
-static double position(const axis *a, double value)
+/* Larger values would overflow the arithmetic of ticks. */
+static const double widest = 1e300;
+
+/* Returns whether the point has a place on the x axis, and a number as its y. */
+static bool has_place(const plot *p, const br_series *s, int64_t i)
 {
-    double v = a->log ? log10(value) : value;
-    return a->from + (v - a->low) / (a->high - a->low) * (a->to - a->from);
+    return fabs(s->x[i]) < widest && fabs(s->y[i]) < widest && (!p->x.log || s->x[i] > 0);
 }
-
-/* Larger ranges would overflow the arithmetic of ticks; smaller ones would underflow. */
-static const double widest = 1e300, narrowest = 1e-300;
 
 /* Returns the y of a point, at least the floor. */
-static double height(const plot *p, const br_series *s, int64_t i)
+static double height(const panel *n, const br_series *s, int64_t i)
 {
-    return p->y.log && s->y[i] < p->options.floor_y ? p->options.floor_y : s->y[i];
+    return n->y.log && s->y[i] < n->of.floor_y ? n->of.floor_y : s->y[i];
 }
 
-/* Returns true if the point can be drawn. */
-static bool drawable(const plot *p, const br_series *s, int64_t i)
+/* Returns whether the y axis does not reach down to the point. */
+static bool is_below(const plot *p, const panel *n, const br_series *s, int64_t i)
 {
-    return fabs(s->x[i]) < widest && fabs(s->y[i]) < widest && (!p->x.log || s->x[i] > 0) &&
-           (!p->y.log || height(p, s, i) > 0);
+    return n->y.log && has_place(p, s, i) && (s->y[i] <= 0 || s->y[i] < n->of.floor_y);
 }
 
-static void widen(axis *a, double value)
+/* Returns true if the point can be drawn as a part of a line. */
+static bool drawable(const plot *p, const panel *n, const br_series *s, int64_t i)
 {
-    double v = a->log ? log10(value) : value;
-    a->low = fmin(a->low, v);
-    a->high = fmax(a->high, v);
+    return has_place(p, s, i) && (!n->y.log || height(n, s, i) > 0);
 }
 
-/* Returns 1, 2 or 5 times a power of ten that divides the range into about `count` steps. */
-static double nice_step(double range, double count)
+/* ---- Legend ---------------------------------------------------------------------------------- */
+
+typedef char note_text[96];
+
+/* Writes a series' note about values below the axis, which is empty if there are none. */
+static void describe_below(const plot *p, const panel *n, const br_series *s, note_text note)
 {
-    double rough = range / count, power = pow(10, floor(log10(rough)));
-    double digit = rough / power;
-    return power * (digit <= 1 ? 1 : digit <= 2 ? 2 : digit <= 5 ? 5 : 10);
+    int64_t below = 0;
+    for (int64_t i = 0; i < s->count; i++)
+        below += is_below(p, n, s, i);
+    char what[40] = "0 or less";
+    if (n->of.floor_y > 0)
+        snprintf(what, sizeof what, "below %.3g", n->of.floor_y);
+    *note = 0;
+    if (below > 0)
+        snprintf(note, sizeof(note_text), " (\xe2\x96\xbc %lld of %lld: %s)", (long long)below,
+                 (long long)s->count, what);
 }
 
-/* Rounds the range outwards to ticks, about `count` of them. */
-static void place_ticks(axis *a, double count)
+static const char *series_name(const br_series *s)
 {
-    if (!(a->low <= a->high)) { /* nothing to draw */
-        a->low = 0;
-        a->high = 1;
-    }
-    double min_range = fmax(1e-9 * fmax(fabs(a->low), fabs(a->high)), narrowest);
-    if (a->high - a->low <= min_range) { /* all values are equal */
-        double pad = a->low == 0 || a->log ? 0.5 : fabs(a->low) / 2;
-        a->low -= pad;
-        a->high += pad;
-    }
-    a->step = nice_step(a->high - a->low, count);
-    if (a->log)
-        a->step = fmax(1, ceil(a->step));
-    a->low = floor(a->low / a->step + 1e-9) * a->step;
-    a->high = ceil(a->high / a->step - 1e-9) * a->step;
-    a->precision = (int)fmax(0, -floor(log10(a->step) + 1e-9));
+    return s->name ? s->name : "";
 }
 
-static void tick_label(const axis *a, double tick, char *text, size_t size)
+static int legend_width(const plot *p, const panel *n, const br_series *s)
 {
-    if (a->log)
-        snprintf(text, size, "%g", pow(10, tick));
-    else if (a->precision > 6 || fabs(a->high) >= 1e7 || fabs(a->low) >= 1e7)
-        snprintf(text, size, "%g", tick);
-    else
-        snprintf(text, size, "%.*f", a->precision, tick);
-}
-
-/* Returns the width of the axis's widest label, in pixels. */
-static int label_capacity(const axis *a)
-{
-    size_t longest = 0;
-    int64_t n = llround((a->high - a->low) / a->step);
-    for (int64_t i = 0; i <= n; i++) {
-        char text[40];
-        tick_label(a, a->low + (double)i * a->step, text, sizeof text);
-        longest = strlen(text) > longest ? strlen(text) : longest;
-    }
-    return (int)longest * LETTER;
-}
-
-/* ---- Layout ---------------------------------------------------------------------------------- */
-
-static const char *series_name(const plot *p, int i)
-{
-    return p->series[i].name ? p->series[i].name : "";
-}
-
-static int legend_width(const plot *p, int i)
-{
-    return 24 + 6 + text_columns(series_name(p, i)) * LETTER + 18; /* line, gap, name, gap */
+    note_text note;
+    describe_below(p, n, s, note);
+    int columns = text_columns(series_name(s)) + text_columns(note);
+    return 24 + 6 + columns * LETTER + 18; /* line, gap, name, gap */
 }
 
 /* Computes the place of one legend entry; returns the number of rows of the legend. */
-static int legend_place(const plot *p, int index, int *x, int *row)
+static int legend_place(const plot *p, const panel *n, int index, int *x, int *row)
 {
-    int at = p->left, rows = p->n_series > 0;
-    for (int i = 0; i < p->n_series; i++) {
-        int width = legend_width(p, i);
+    int at = p->left, rows = n->of.n_series > 0;
+    for (int i = 0; i < n->of.n_series; i++) {
+        int width = legend_width(p, n, &n->of.series[i]);
         if (at > p->left && at + width > p->right) {
             at = p->left;
             rows++;
@@ -161,99 +127,138 @@ static int legend_place(const plot *p, int index, int *x, int *row)
     return rows;
 }
 
+/* ---- Layout ---------------------------------------------------------------------------------- */
+
+/* Widens the axes to the panel's points. */
+static void measure(plot *p, panel *n)
+{
+    n->y = br__new_axis(n->of.log_y);
+    for (int k = 0; k < n->of.n_series; k++) {
+        const br_series *s = &n->of.series[k];
+        for (int64_t i = 0; i < s->count; i++) {
+            if (drawable(p, n, s, i))
+                br__axis_widen(&n->y, height(n, s, i));
+            if (drawable(p, n, s, i) || is_below(p, n, s, i))
+                br__axis_widen(&p->x, s->x[i]);
+        }
+    }
+}
+
 static void lay_out(plot *p)
 {
     const br_plot_options *o = &p->options;
-    p->x = (axis){ .low = INFINITY, .high = -INFINITY, .log = o->log_x };
-    p->y = (axis){ .low = INFINITY, .high = -INFINITY, .log = o->log_y };
-    for (int k = 0; k < p->n_series; k++)
-        for (int64_t i = 0; i < p->series[k].count; i++)
-            if (drawable(p, &p->series[k], i)) {
-                widen(&p->x, p->series[k].x[i]);
-                widen(&p->y, height(p, &p->series[k], i));
-            }
-    place_ticks(&p->x, p->width / 100.0);
-    place_ticks(&p->y, p->height / 70.0);
-    p->left = MARGIN + (o->y_label ? ROW : 0) + label_capacity(&p->y) + TICK;
-    p->right = p->width - MARGIN - label_capacity(&p->x) / 2;
-    p->top = MARGIN + (o->title ? ROW + 4 : 0) + legend_place(p, -1, NULL, NULL) * ROW;
-    p->bottom = p->height - MARGIN - (o->x_label ? ROW : 0) - ROW;
+    int top = MARGIN + (o->title ? ROW + 4 : 0), label = 0, longest = 0;
+    int each = (o->height - MARGIN - (o->x_label ? ROW : 0) - top) / p->n_panels;
+    p->x = br__new_axis(o->log_x);
+    for (int i = 0; i < p->n_panels; i++) {
+        panel *n = &p->panels[i];
+        measure(p, n);
+        br__axis_place_ticks(&n->y, fmax((each + MARGIN + ROW) / 70.0, 5));
+        longest = (int)fmax(longest, br__axis_longest_label(&n->y));
+        label = n->of.y_label ? ROW : label;
+    }
+    br__axis_place_ticks(&p->x, o->width / 100.0);
+    p->left = MARGIN + label + longest * LETTER + TICK;
+    p->right = o->width - MARGIN - br__axis_longest_label(&p->x) * LETTER / 2;
     p->x.from = p->left;
     p->x.to = p->right;
-    p->y.from = p->bottom;
-    p->y.to = p->top;
+    for (int i = 0; i < p->n_panels; i++) {
+        panel *n = &p->panels[i];
+        n->from = top + i * each;
+        n->top = n->from + legend_place(p, n, -1, NULL, NULL) * ROW;
+        n->bottom = n->from + each - ROW - (i < p->n_panels - 1 ? GAP : 0);
+        n->y.from = n->bottom;
+        n->y.to = n->top;
+    }
 }
 
 /* ---- Drawing --------------------------------------------------------------------------------- */
 
-static void draw_label(plot *p, const char *attributes, const char *text)
+static void draw_label(plot *p, const char *attributes, const char *text, const char *note)
 {
     br__write(p->out, "<text %s>", attributes);
     br__write_xml(p->out, text);
-    br__write(p->out, "</text>\n");
+    br__write(p->out, "%s</text>\n", note);
 }
 
 static void draw_titles(plot *p)
 {
     char attributes[160];
     const br_plot_options *o = &p->options;
-    int x = (p->left + p->right) / 2, y = (p->top + p->bottom) / 2, left = MARGIN + FONT - 3;
+    int x = (p->left + p->right) / 2;
     if (o->title) {
         snprintf(attributes, sizeof attributes,
                  "x=\"%d\" y=\"%d\" text-anchor=\"middle\" font-size=\"%d\" fill=\"#111\"", x,
                  MARGIN + TITLE_FONT - 2, TITLE_FONT);
-        draw_label(p, attributes, o->title);
+        draw_label(p, attributes, o->title, "");
     }
     if (o->x_label) {
         snprintf(attributes, sizeof attributes, "x=\"%d\" y=\"%d\" text-anchor=\"middle\"", x,
-                 p->height - MARGIN);
-        draw_label(p, attributes, o->x_label);
-    }
-    if (o->y_label) {
-        snprintf(attributes, sizeof attributes,
-                 "x=\"%d\" y=\"%d\" text-anchor=\"middle\" transform=\"rotate(-90,%d,%d)\"", left,
-                 y, left, y);
-        draw_label(p, attributes, o->y_label);
+                 o->height - MARGIN);
+        draw_label(p, attributes, o->x_label, "");
     }
 }
 
-static void draw_ticks(plot *p, const axis *a, bool vertical)
+static void draw_y_label(plot *p, const panel *n)
 {
-    int64_t n = llround((a->high - a->low) / a->step);
-    for (int64_t i = 0; i <= n; i++) {
-        double tick = a->low + (double)i * a->step;
-        double at = a->from + (tick - a->low) / (a->high - a->low) * (a->to - a->from);
-        char text[40];
-        tick_label(a, fabs(tick) < a->step / 2 ? 0 : tick, text, sizeof text);
-        if (vertical)
-            br__write(p->out,
-                      "<path d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\" "
-                      "stroke=\"none\">%s</text>\n",
-                      p->left, at, p->right, p->left - TICK - 3, at + FONT / 3.0, text);
-        else
-            br__write(p->out,
-                      "<path d=\"M%.1f %dV%d\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" "
-                      "stroke=\"none\">%s</text>\n",
-                      at, p->top, p->bottom, at, p->bottom + ROW - 4, text);
-    }
+    char attributes[160];
+    int y = (n->top + n->bottom) / 2, left = MARGIN + FONT - 3;
+    if (!n->of.y_label)
+        return;
+    snprintf(attributes, sizeof attributes,
+             "x=\"%d\" y=\"%d\" text-anchor=\"middle\" transform=\"rotate(-90,%d,%d)\"", left, y,
+             left, y);
+    draw_label(p, attributes, n->of.y_label, "");
+}
+
+/* Draws a line of the grid, and its label or, for one without a label, in a lighter grey. */
+static void draw_tick(plot *p, const panel *n, const br_axis *a, int i)
+{
+    double at = br__axis_tick(a, i);
+    const char *grey = a->ticks[i].labelled ? "" : " stroke=\"#f0f0f0\"";
+    br_tick_text text;
+    br__axis_label(a, i, text);
+    if (a == &n->y)
+        br__write(p->out, "<path d=\"M%d %.1fH%d\"%s/>", p->left, at, p->right, grey);
+    else
+        br__write(p->out, "<path d=\"M%.1f %dV%d\"%s/>", at, n->top, n->bottom, grey);
+    if (a->ticks[i].labelled && a == &n->y)
+        br__write(p->out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\" stroke=\"none\">%s</text>",
+                  p->left - TICK - 3, at + FONT / 3.0, text);
+    else if (a->ticks[i].labelled)
+        br__write(p->out,
+                  "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" stroke=\"none\">%s</text>", at,
+                  n->bottom + ROW - 4, text);
+    br__write(p->out, "\n");
+}
+
+static void draw_grid(plot *p, const panel *n)
+{
+    br__write(p->out, "<g stroke=\"#ddd\">\n");
+    for (int i = 0; i < p->x.n_ticks; i++)
+        draw_tick(p, n, &p->x, i);
+    for (int i = 0; i < n->y.n_ticks; i++)
+        draw_tick(p, n, &n->y, i);
+    br__write(p->out, "</g>\n");
 }
 
 typedef char point_text[64];
 
 /* Writes the pixel of point i as "X,Y". */
-static void write_point(const plot *p, const br_series *s, int64_t i, point_text text)
+static void write_point(const plot *p, const panel *n, const br_series *s, int64_t i,
+                        point_text text)
 {
-    snprintf(text, sizeof(point_text), "%.1f,%.1f", position(&p->x, s->x[i]),
-             position(&p->y, height(p, s, i)));
+    snprintf(text, sizeof(point_text), "%.1f,%.1f", br__axis_position(&p->x, s->x[i]),
+             br__axis_position(&n->y, height(n, s, i)));
 }
 
 /* Returns whether points first .. end-1 are all at the same pixel. */
-static bool is_dot(const plot *p, const br_series *s, int64_t first, int64_t end)
+static bool is_dot(const plot *p, const panel *n, const br_series *s, int64_t first, int64_t end)
 {
     point_text one, other;
-    write_point(p, s, first, one);
+    write_point(p, n, s, first, one);
     for (int64_t i = first + 1; i < end; i++) {
-        write_point(p, s, i, other);
+        write_point(p, n, s, i, other);
         if (strcmp(one, other) != 0)
             return false;
     }
@@ -262,17 +267,18 @@ static bool is_dot(const plot *p, const br_series *s, int64_t first, int64_t end
 
 /* Draws one line through points first .. end-1, all of which can be drawn. A line of a single pixel
  * would be invisible, so that is drawn as a dot. */
-static void draw_run(plot *p, const br_series *s, int64_t first, int64_t end)
+static void draw_run(plot *p, const panel *n, const br_series *s, int64_t first, int64_t end)
 {
-    if (is_dot(p, s, first, end)) {
+    if (is_dot(p, n, s, first, end)) {
         br__write(p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2\"/>\n",
-                  position(&p->x, s->x[first]), position(&p->y, height(p, s, first)));
+                  br__axis_position(&p->x, s->x[first]),
+                  br__axis_position(&n->y, height(n, s, first)));
         return;
     }
     br__write(p->out, "<polyline points=\"");
     point_text before = "", point;
     for (int64_t i = first; i < end; i++) {
-        write_point(p, s, i, point);
+        write_point(p, n, s, i, point);
         if (strcmp(point, before) != 0)
             br__write(p->out, "%s%s", i > first ? " " : "", point);
         memcpy(before, point, sizeof before);
@@ -280,88 +286,141 @@ static void draw_run(plot *p, const br_series *s, int64_t first, int64_t end)
     br__write(p->out, "\"/>\n");
 }
 
-static void draw_series(plot *p, int k)
+/* Draws a triangle on the x axis for each value below the y axis, once per pixel. */
+static void draw_below(plot *p, const panel *n, const br_series *s, const char *colour)
 {
-    const br_series *s = &p->series[k];
+    long before = -1;
+    for (int64_t i = 0; i < s->count; i++) {
+        if (!is_below(p, n, s, i))
+            continue;
+        long x = lround(br__axis_position(&p->x, s->x[i]));
+        if (x != before)
+            br__write(p->out, "<path d=\"M%ld %dl-4 -7h8z\" fill=\"%s\" stroke=\"none\"/>\n", x,
+                      n->bottom, colour);
+        before = x;
+    }
+}
+
+static void draw_series(plot *p, const panel *n, int k)
+{
+    const br_series *s = &n->of.series[k];
     const char *colour = colours[k % N_COLOURS];
     br__write(p->out,
               "<g stroke=\"%s\" fill=\"none\" stroke-width=\"2\" stroke-linejoin=\"round\">\n",
               colour);
     for (int64_t i = 0; i < s->count;) {
         int64_t end = i;
-        while (end < s->count && drawable(p, s, end))
+        while (end < s->count && drawable(p, n, s, end))
             end++;
         if (end > i)
-            draw_run(p, s, i, end);
+            draw_run(p, n, s, i, end);
         i = end + 1;
     }
+    draw_below(p, n, s, colour);
     int x = 0, row = 0;
-    legend_place(p, k, &x, &row);
-    int y = MARGIN + (p->options.title ? ROW + 4 : 0) + row * ROW;
+    legend_place(p, n, k, &x, &row);
+    int y = n->from + row * ROW;
     br__write(p->out, "<path d=\"M%d %dh24\"/>\n</g>\n", x, y + FONT / 2 - 1);
     char attributes[64];
+    note_text note;
+    describe_below(p, n, s, note);
     snprintf(attributes, sizeof attributes, "x=\"%d\" y=\"%d\"", x + 30, y + FONT - 3);
-    draw_label(p, attributes, series_name(p, k));
+    draw_label(p, attributes, series_name(s), note);
+}
+
+static void draw_panel(plot *p, const panel *n)
+{
+    draw_y_label(p, n);
+    draw_grid(p, n);
+    for (int k = 0; k < n->of.n_series; k++)
+        draw_series(p, n, k);
+    br__write(p->out, "<path d=\"M%d %dV%dH%d\" stroke=\"#333\" fill=\"none\"/>\n", p->left, n->top,
+              n->bottom, p->right);
 }
 
 static void draw(plot *p)
 {
+    int width = p->options.width, height = p->options.height;
     br__write(p->out,
               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
               "viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"%d\" fill=\"#333\" "
               "stroke=\"none\">\n"
               "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-              p->width, p->height, p->width, p->height, FONT);
+              width, height, width, height, FONT);
     draw_titles(p);
-    br__write(p->out, "<g stroke=\"#ddd\">\n");
-    draw_ticks(p, &p->x, false);
-    draw_ticks(p, &p->y, true);
-    br__write(p->out, "</g>\n");
-    for (int k = 0; k < p->n_series; k++)
-        draw_series(p, k);
-    br__write(p->out, "<path d=\"M%d %dV%dH%d\" stroke=\"#333\" fill=\"none\"/>\n</svg>\n", p->left,
-              p->top, p->bottom, p->right);
+    for (int i = 0; i < p->n_panels; i++)
+        draw_panel(p, &p->panels[i]);
+    br__write(p->out, "</svg>\n");
 }
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-static bool good_arguments(const char *path, int n_series, const br_series *series,
+static bool good_series(int n_series, const br_series *series)
+{
+    const char *op = "plot_svg";
+    for (int i = 0; i < n_series; i++)
+        if (series[i].count < 0 || (series[i].count > 0 && (!series[i].x || !series[i].y))) {
+            br_fail(BR_ERROR_ARGUMENT, op, "series %d: x and y are required", i);
+            return false;
+        }
+    return true;
+}
+
+static bool good_arguments(const char *path, int n_panels, const br_plot_panel *panels,
                            const br_plot_options *o)
 {
     const char *op = "plot_svg";
     if (br_failed())
         return false;
-    if (!path || n_series < 0 || (n_series > 0 && !series))
-        br_fail(BR_ERROR_ARGUMENT, op,
-                "path and series are required, and n_series must be at least 0");
-    else if (!(o->floor_y >= 0 && o->floor_y < widest))
-        br_fail(BR_ERROR_ARGUMENT, op, "floor_y is %g, must be positive, or 0 for no floor",
-                o->floor_y);
-    else if (o->width < 300 || o->width > 20000 || o->height < 200 || o->height > 20000)
+    for (int i = 0; i < n_panels && !br_failed(); i++) {
+        const br_plot_panel *n = &panels[i];
+        if (!path || n->n_series < 0 || (n->n_series > 0 && !n->series))
+            br_fail(BR_ERROR_ARGUMENT, op,
+                    "path and series are required, and n_series must be at least 0");
+        else if (!(n->floor_y >= 0 && n->floor_y < widest))
+            br_fail(BR_ERROR_ARGUMENT, op, "floor_y is %g, must be positive, or 0 for no floor",
+                    n->floor_y);
+    }
+    if (br_failed())
+        return false;
+    if (o->width < 300 || o->width > 20000 || o->height < 200 || o->height > 20000)
         br_fail(BR_ERROR_ARGUMENT, op, "the size is %d x %d, must be 300 x 200 .. 20000 x 20000",
                 o->width, o->height);
-    for (int i = 0; !br_failed() && i < n_series; i++)
-        if (series[i].count < 0 || (series[i].count > 0 && (!series[i].x || !series[i].y)))
-            br_fail(BR_ERROR_ARGUMENT, op, "series %d: x and y are required", i);
+    for (int i = 0; i < n_panels && !br_failed(); i++)
+        good_series(panels[i].n_series, panels[i].series);
     return !br_failed();
+}
+
+bool br__plot_panels(const char *path, int n_panels, const br_plot_panel *panels,
+                     const br_plot_options *options)
+{
+    if (!good_arguments(path, n_panels, panels, options))
+        return false;
+    plot *p = br_calloc(1, sizeof *p);
+    br_writer *out = p ? br__writer_open("plot_svg", path) : NULL;
+    if (!out) {
+        br_free(p);
+        return false;
+    }
+    p->out = out;
+    p->options = *options;
+    p->n_panels = n_panels;
+    for (int i = 0; i < n_panels; i++)
+        p->panels[i].of = panels[i];
+    lay_out(p);
+    draw(p);
+    br_free(p);
+    return br__writer_close(out) >= 0;
 }
 
 bool br_plot_svg(const char *path, int n_series, const br_series *series,
                  const br_plot_options *options)
 {
-    const br_plot_options o = *BR_OPTIONS_OF("plot_svg", br_plot, options);
-    if (!good_arguments(path, n_series, series, &o))
-        return false;
-    br_writer *out = br__writer_open("plot_svg", path);
-    if (!out)
-        return false;
-    plot p = { .out = out,
-               .n_series = n_series,
-               .series = series,
-               .options = o,
-               .width = o.width,
-               .height = o.height };
-    lay_out(&p);
-    draw(&p);
-    return br__writer_close(out) >= 0;
+    const br_plot_options *o = BR_OPTIONS_OF("plot_svg", br_plot, options);
+    br_plot_panel only = { .y_label = o->y_label,
+                           .log_y = o->log_y,
+                           .floor_y = o->floor_y,
+                           .n_series = n_series,
+                           .series = series };
+    return br__plot_panels(path, 1, &only, o);
 }

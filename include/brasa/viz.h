@@ -27,15 +27,17 @@ typedef struct br_series {
 typedef struct br_plot_options {
     size_t struct_size;
     const char *title, *x_label, *y_label; /* UTF-8, NULL: none */
-    bool log_y;                            /* omits values <= 0, unless there is a floor */
-    bool log_x;                            /* omits values <= 0 */
+    bool log_y;        /* values <= 0 are marks on the x axis, and are no part of the line */
+    bool log_x;        /* omits values <= 0 */
     double floor_y;    /* with log_y: smaller values are drawn at the floor; 0: no floor */
     int width, height; /* in pixels */
 } br_plot_options;
 #define br_plot_default_fields .struct_size = sizeof(br_plot_options), .width = 800, .height = 480
 BR_API br_plot_options br_plot_defaults(void);
 
-/* Draws the series as lines into a self-contained SVG file. `options` may be NULL. */
+/* Draws the series as lines into a self-contained SVG file. Axes follow the values. The legend
+ * tells how many values a logarithmic axis cannot show or shows at the floor, and a triangle on the
+ * x axis marks each of them. `options` may be NULL. */
 BR_API bool br_plot_svg(const char *path, int n_series, const br_series *series,
                         const br_plot_options *options);
 

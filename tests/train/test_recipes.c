@@ -41,6 +41,8 @@ Test(recipes, copy_task_copies_new_sequences)
     program_shell("tail -n 1 $OUT/log.jsonl | grep -Eq '\"new_accuracy\": (1\\.0|0\\.99)'");
     program_shell("tail -n 1 $OUT/log.jsonl | grep -Eq '\"loss\": 0\\.0[0-4]'");
     program_shell("grep -q new_accuracy $OUT/metrics.svg && ! grep -q new_accuracy $OUT/loss.svg");
+    program_shell("grep -q '>loss<' $OUT/metrics.svg && grep -qF '>accuracy (fraction)<' "
+                  "$OUT/metrics.svg");
 }
 
 Test(recipes, copy_task_as_written_stays_at_chance)

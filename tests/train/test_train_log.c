@@ -85,3 +85,40 @@ Test(train_log, an_equal_loss_is_no_new_minimum)
     }
     train_log_close(&log);
 }
+
+static int occurrences(const char *text, const char *part)
+{
+    int n = 0;
+    while ((text = strstr(text, part))) {
+        n++;
+        text++;
+    }
+    return n;
+}
+
+/* Losses share a panel, whatever is between them; every other quantity has its own. A loss far
+ * below 0.001 is drawn where it is. */
+Test(train_log, a_plot_has_a_panel_for_each_quantity)
+{
+    train_log log = { .n_names = 4,
+                      .n_losses = 1,
+                      .names = { "loss", "eval_loss", "eval_accuracy", "other_loss" } };
+    log.path = files_path("log");
+    cr_assert(train_log_open(&log, 0), "%s", br_error_message());
+    for (int step = 1; step <= 2; step++)
+        cr_assert(train_log_add(&log, step, (double[]){ step, 1e-6 * step, 0.5 * step, step }, 0));
+    const char *path = files_path("plot.svg");
+    cr_assert(train_log_plot(&log, path, "title", 1, 4), "%s", br_error_message());
+    train_log_close(&log);
+    static char text[1 << 16];
+    FILE *file = fopen(path, "rb");
+    cr_assert_not_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    cr_assert_eq(occurrences(text, ">loss<"), 1);
+    cr_assert_eq(occurrences(text, ">accuracy (fraction)<"), 1);
+    cr_assert_eq(occurrences(text, "<polyline"), 3);
+    cr_assert_eq(occurrences(text, ">1e-06<"), 1);
+    const char *other = strstr(text, ">other_loss<"), *accuracy = strstr(text, ">eval_accuracy<");
+    cr_assert(other && accuracy && other < accuracy, "the losses' panel comes first");
+}

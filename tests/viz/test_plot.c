@@ -1,5 +1,6 @@
 /* SVG plots: positions, escaping of text, and files that cannot be written. */
 #include "tests/memory.h"
+#include "viz/plot.h"
 
 #include <brasa/viz.h>
 #include <float.h>
@@ -97,13 +98,13 @@ Test(plot, ticks_of_exact_steps_and_large_numbers)
     cr_assert(strstr(text, ">-2e+07<") && !strstr(text, "000000<"));
 }
 
-/* The range of equal values is a power of ten on each side. */
+/* The range of equal values is half a decade on each side: 316 .. 3162, rounded to digits. */
 Test(plot, a_constant_on_a_logarithmic_axis)
 {
     const char *text =
         plot_one(2, (double[]){ 0, 1 }, (double[]){ 1e3, 1e3 }, BR_OPTIONS(br_plot, .log_y = true));
-    cr_assert(strstr(text, ">100<") && strstr(text, ">10000<"));
-    cr_assert(!strstr(text, ">10<") && !strstr(text, ">100000<"));
+    cr_assert(strstr(text, ">500<") && strstr(text, ">1000<") && strstr(text, ">2000<"));
+    cr_assert(!strstr(text, ">200<") && !strstr(text, ">5000<"));
 }
 
 Test(plot, a_logarithmic_axis_has_powers_of_ten)
@@ -116,9 +117,90 @@ Test(plot, a_logarithmic_axis_has_powers_of_ten)
     cr_assert_eq(count(text, "<circle"), 2, "points that are not positive are omitted");
 }
 
+/* The lines at 2 .. 9 of each of the four decades have no labels. */
+Test(plot, a_logarithmic_axis_of_few_decades_has_minor_lines)
+{
+    const double x[] = { 1, 2 };
+    const char *text = plot_one(2, x, (double[]){ 67, 0.02 }, BR_OPTIONS(br_plot, .log_y = true));
+    cr_assert_eq(count(text, "stroke=\"#f0f0f0\""), 4 * 8);
+    text = plot_one(2, x, (double[]){ 1, 1e9 }, BR_OPTIONS(br_plot, .log_y = true));
+    cr_assert_eq(count(text, "stroke=\"#f0f0f0\""), 0);
+    text = plot_one(2, x, (double[]){ 1, 9 }, NULL);
+    cr_assert_eq(count(text, "stroke=\"#f0f0f0\""), 0);
+}
+
+/* With room for three labels per decade, 1, 2 and 5 have labels, and the axis ends at a digit. */
+Test(plot, a_logarithmic_axis_of_a_decade_ends_at_digits)
+{
+    const double x[] = { 1, 2 };
+    const char *text = plot_one(2, x, (double[]){ 0.32, 5.9 }, BR_OPTIONS(br_plot, .log_y = true));
+    const char *labels[] = { ">0.5<", ">1<", ">2<", ">5<" };
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++)
+        cr_assert_eq(count(text, labels[i]), 1, "label %s", labels[i]);
+    cr_assert(!strstr(text, ">0.1<") && !strstr(text, ">0.2<") && !strstr(text, ">10<"));
+    cr_assert_eq(count(text, "stroke=\"#f0f0f0\""), 13 - 4, "0.3 .. 0.9 and 1 .. 6");
+}
+
+/* A loss that hardly falls still fills the height; its ticks are round numbers. */
+Test(plot, a_small_part_of_a_decade_has_round_ticks)
+{
+    const char *text =
+        plot_one(2, (double[]){ 1, 2 }, (double[]){ 4.2, 3.9 }, BR_OPTIONS(br_plot, .log_y = true));
+    double left, top, right, bottom, y0, y1;
+    edges(text, &left, &top, &right, &bottom);
+    const char *line = strstr(text, "<polyline points=\"");
+    cr_assert_eq(sscanf(line, "<polyline points=\"%*f,%lf %*f,%lf\"", &y0, &y1), 2);
+    check_close(y0, top, 0.06);
+    check_close(y1, bottom, 0.06);
+    cr_assert(strstr(text, ">3.90<") && strstr(text, ">4.05<") && strstr(text, ">4.20<"));
+}
+
+/* Without a floor, a logarithmic axis follows values down to the smallest positive one. */
+Test(plot, small_values_are_drawn_where_they_are)
+{
+    const double x[] = { 1, 2, 3 }, y[] = { 1, 1e-4, 1e-6 };
+    const char *text = plot_one(3, x, y, BR_OPTIONS(br_plot, .log_y = true));
+    double left, top, right, bottom, y1, y2;
+    edges(text, &left, &top, &right, &bottom);
+    const char *line = strstr(text, "<polyline points=\"");
+    cr_assert_eq(sscanf(line, "<polyline points=\"%*f,%*f %*f,%lf %*f,%lf", &y1, &y2), 2);
+    check_close((y1 - top) / (bottom - top), 4. / 6, 1e-3);
+    check_close(y2, bottom, 0.06);
+    cr_assert(strstr(text, ">1e-06<"));
+    cr_assert_null(strstr(text, "\xe2\x96\xbc"));
+}
+
+/* What a logarithmic axis cannot show is no part of the line, but it is not hidden: it has a mark
+ * at its x, and the legend tells the number. */
+Test(plot, zeros_on_a_logarithmic_axis_have_marks)
+{
+    const double x[] = { 0, 1, 2, 3, 10, 4 }, y[] = { 8, 1, 0, -1, 0, NAN };
+    const char *text = plot_one(6, x, y, BR_OPTIONS(br_plot, .log_y = true));
+    double left, top, right, bottom;
+    edges(text, &left, &top, &right, &bottom);
+    cr_assert(strstr(text, ">loss (\xe2\x96\xbc 3 of 6: 0 or less)<"));
+    cr_assert_eq(count(text, "l-4 -7h8z\""), 3);
+    char mark[64];
+    snprintf(mark, sizeof mark, "<path d=\"M%.0f %.0fl-4 ", left + (right - left) / 5, bottom);
+    cr_assert_not_null(strstr(text, mark), "no %s", mark);
+    snprintf(mark, sizeof mark, "<path d=\"M%.0f %.0fl-4 ", right, bottom);
+    cr_assert_not_null(strstr(text, mark), "the x axis reaches to the last mark");
+    cr_assert_eq(count(text, "<polyline"), 1);
+    text = plot_one(6, x, y, NULL);
+    cr_assert_eq(count(text, "l-4 -7h8z"), 0, "a linear axis shows them");
+}
+
+Test(plot, marks_of_one_pixel_are_one_mark)
+{
+    const double x[] = { 0, 1e-6, 2e-6, 1 }, y[] = { 0, 0, 0, 1 };
+    const char *text = plot_one(4, x, y, BR_OPTIONS(br_plot, .log_y = true));
+    cr_assert_eq(count(text, "l-4 -7h8z"), 1);
+    cr_assert(strstr(text, " 3 of 4: 0 or less)"));
+}
+
 Test(plot, a_floor_holds_what_is_smaller)
 {
-    const double x[] = { 1, 2, 3, 4 }, y[] = { 67, 0, 1e-9, 1 };
+    const double x[] = { 1, 2, 3, 4 }, y[] = { 67, 0, 1e-9, 1e-3 };
     const char *text = plot_one(4, x, y, BR_OPTIONS(br_plot, .log_y = true, .floor_y = 1e-3));
     double left, top, right, bottom, y1, y2;
     edges(text, &left, &top, &right, &bottom);
@@ -127,6 +209,30 @@ Test(plot, a_floor_holds_what_is_smaller)
     cr_assert_eq(sscanf(line, "<polyline points=\"%*f,%*f %*f,%lf %*f,%lf", &y1, &y2), 2);
     check_close(y1, bottom, 0.06);
     check_close(y2, bottom, 0.06);
+    cr_assert(strstr(text, ">loss (\xe2\x96\xbc 2 of 4: below 0.001)<"));
+    cr_assert_eq(count(text, "l-4 -7h8z"), 2);
+}
+
+/* Two panels have axes of their own, one below the other, and the same x. */
+Test(plot, panels_have_an_axis_for_each_quantity)
+{
+    const double x[] = { 1, 2 }, loss[] = { 1e-3, 1 }, accuracy[] = { 0.25, 0.75 };
+    const br_series a = { "held_out_loss", 2, x, loss }, b = { "accuracy", 2, x, accuracy };
+    const br_plot_panel panels[] = { { "loss", true, 0, 1, &a }, { "fraction", false, 0, 1, &b } };
+    br_plot_options o = *BR_OPTIONS(br_plot, .title = "t", .x_label = "step", .height = 600);
+    cr_assert(br__plot_panels(path, 2, panels, &o), "%s", br_error_message());
+    const char *text = read_plot();
+    double y[4], left, top, right, bottom;
+    edges(text, &left, &top, &right, &bottom);
+    const char *line = strstr(text, "<polyline points=\"");
+    cr_assert_eq(sscanf(line, "<polyline points=\"%*f,%lf %*f,%lf", &y[0], &y[1]), 2);
+    line = strstr(line + 1, "<polyline points=\"");
+    cr_assert_eq(sscanf(line, "<polyline points=\"%*f,%lf %*f,%lf", &y[2], &y[3]), 2);
+    cr_assert(y[1] < y[0] && y[0] < top && top < y[3] && y[3] < y[2] && y[2] < bottom);
+    cr_assert(bottom < 600 && strstr(text, ">0.01<") && strstr(text, ">0.3<"));
+    cr_assert(strstr(text, ">loss<") && strstr(text, ">fraction<"));
+    cr_assert_eq(count(text, ">step<"), 1);
+    cr_assert_eq(count(text, ">t<"), 1);
 }
 
 /* Points whose x is not positive have no place on a logarithmic axis. */

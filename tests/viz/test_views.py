@@ -103,7 +103,9 @@ class Page(unittest.TestCase):
         return None
 
     def numbers(self, view=None):
-        return [value(e.text) for e in (view or self.view()).all(".readout td.number:not(.dot)")]
+        """Returns the weights in a read-out, with all their digits."""
+        return [value(e.attribute("title"))
+                for e in (view or self.view()).all(".readout td.number:not(.dot)")]
 
     def weight(self, i, j, view=None):
         """Returns a weight as a user sees it: clicks one token and points at the other."""
@@ -177,16 +179,63 @@ class HeadView(Page):
                 self.assertLessEqual(abs(ink(canvas, at, y, 8) - expected), 0.05 * expected + 0.05,
                                      f"{i} -> {j}")
 
-    def test_opacity_is_divided_by_the_heads(self):
+    def test_lines_of_many_heads_are_as_opaque_as_weights(self):
+        """The lines of 12 heads share 14 pixels."""
         self.show("head")
+        self.view().all(".heads button")[-1].click()  # all
         canvas = self.view().find("canvas")
         self.left()[2].point()
-        alone = ink(canvas, BETWEEN - 3, 3.5 * ROW, 8)
-        self.view().all(".head")[9].click()
-        self.left()[2].point()
-        both = ink(canvas, BETWEEN - 3, 3.5 * ROW, 8)
-        rows = [softmax_row(0, h, 2, 13)[3] for h in (8, 9)]
-        self.assertLessEqual(abs(both / alone - sum(rows) / 2 / rows[0]), 0.12)
+        rows = [softmax_row(0, h, 2, 13) for h in range(12)]
+        for j in range(13):
+            at = BETWEEN - 2
+            y = 2.5 * ROW + (j - 2) * ROW * (at + 0.5) / BETWEEN
+            weights = [row[j] for row in rows if row[j] >= 1 / 512]
+            expected = line_ink(sum(weights), 2, j) * (14 / 12) / 2
+            self.assertLessEqual(abs(ink(canvas, at, y, 10) - expected), 0.1 * expected + 0.05, f"-> {j}")
+
+    def test_lines_of_heads_lie_side_by_side(self):
+        self.show("head")
+        self.view().all(".head")[3].click()
+        canvas = self.view().find("canvas")
+        i = max(range(13), key=lambda n: min(softmax_row(0, h, n, 13)[n] for h in (3, 8)))
+        self.left()[i].point()
+        for head, y, colour in ((3, -1, (0xd9, 0x3a, 0x3f)), (8, 0, (0xa3, 0xa1, 0x22))):
+            seen = canvas.pixels(BETWEEN / 2, (i + 0.5) * ROW + y, 1, 1)[0]
+            weight = softmax_row(0, head, i, 13)[i]
+            self.assertLessEqual(abs(seen[3] / 255 - weight), 0.02, f"head {head}")
+            self.assertLessEqual(max(abs(a - b) for a, b in zip(seen, colour)), 12, f"head {head}")
+
+    def test_only_large_weights_have_lines_until_a_token_is_chosen(self):
+        self.show("head")
+        self.view().all(".heads button")[-1].click()  # all
+        browser.point(x=5, y=5)
+        weights = [(w, i, j) for h in range(12) for i in range(13)
+                   for j, w in enumerate(softmax_row(0, h, i, 13))]
+        cutoff = min(n / 100 for n in range(1, 100)
+                     if sum(w >= n / 100 for w, _, _ in weights) <= 6 * 13)
+        kept = [(i, j) for w, i, j in weights if w >= cutoff]
+        self.assertGreater(len(kept), 13)
+        self.assertIn(f"Lines show {len(kept)} of 2,028 weights: those of at least {cutoff}.",
+                      self.view().find(".readout").text)
+        canvas = self.view().find("canvas")
+        reached = {j for _, j in kept}
+        self.assertLess(len(reached), 13)
+        for j in range(13):
+            seen = ink(canvas, BETWEEN - 1, (j + 0.5) * ROW, 9)
+            self.assertEqual(seen > 0, j in reached, f"lines to {j}")
+        self.left()[0].point()
+        self.assertGreater(ink(canvas, BETWEEN - 1, 2.5 * ROW, 9), 0, "a chosen token shows all")
+
+    def test_the_drawing_fits_a_phone(self):
+        (pages / "changed.html").write_text(
+            '<iframe style="width: 390px; height: 900px; border: 0" srcdoc="' +
+            html.escape((pages / "head.html").read_text()) + '"></iframe>')
+        browser.open(pages / "changed.html")
+        browser.inside(browser.find("iframe"))
+        browser.wait("section.view")
+        view, stage = self.view().box, self.view().find(".stage").box
+        self.assertLessEqual(stage["x"] + stage["width"], view["x"] + view["width"])
+        self.assertEqual(browser.script("return document.documentElement.scrollWidth > innerWidth"), False)
 
     def test_all_lines_without_a_token(self):
         self.show("head")
@@ -239,6 +288,33 @@ class HeadView(Page):
         for told, j in zip(self.numbers(), order):
             self.assertLessEqual(abs(told - row[j]), 1e-6)
         self.assertIn("and 1 more", self.view().find(".readout").text)
+
+    def test_displayed_weights_have_three_digits(self):
+        self.show("head")
+        self.left()[1].point()
+        row = softmax_row(0, 8, 1, 13)
+        cells = self.view().all(".readout td.number")
+        for cell, weight in zip(cells, sorted(row, reverse=True)):
+            self.assertEqual(len(re.sub(r"^0\.0*|\.|e.*", "", cell.text)), 3, cell.text)
+            self.assertLessEqual(abs(value(cell.text) - weight), 5.1e-3 * weight)
+
+    def test_positions_tell_equal_tokens_apart(self):
+        """Positions count from 0 in the whole text, also if only a sentence is shown."""
+        self.show("head")
+        self.left()[2].click()
+        self.right()[9].point()
+        heading = self.view().find(".readout p")
+        self.assertEqual(heading.text, "flies #2 → like #9")
+        self.left()[2].click()
+        self.right()[9].point()
+        self.assertEqual(self.view().find(".readout p").text, "like #9 ← ")
+        self.select("Attention").choose("Sentence B → Sentence A")
+        self.left()[1].point()
+        self.assertEqual(self.view().find(".readout p").text, "flies #8 → ")
+        row = softmax_row(0, 8, 8, 13)[:B]
+        order = sorted(range(B), key=lambda j: -row[j])
+        told = [cell.text for cell in self.view().all(".readout td.position")]
+        self.assertEqual(told, [f"#{j}" for j in order])
 
     def test_squares_choose_heads(self):
         self.show("head")
@@ -409,6 +485,7 @@ class ModelView(Page):
         canvas = detail.find(".stage canvas")
         self.assertEqual(ink(canvas, 1, 8.5 * ROW, 5), 0, "others' lines are gone")
         self.assertGreater(ink(canvas, 1, 3.5 * ROW, 10), 0.3)
+        self.assertEqual(detail._js("return e.scrollWidth - e.clientWidth"), 0, "nothing is cut")
         row = softmax_row(2, 4, 3, 13)
         self.assertLessEqual(abs(max(row) - self.numbers(detail)[0]), 1e-6)
         self.assertLessEqual(abs(self.weight(3, 7, detail)[0] - row[7]), 1e-6)
@@ -803,7 +880,7 @@ class WholePage(Page):
             self.left()[4].click()
             for j in range(13):
                 self.right()[j].point()
-                told_weight = self.view().all(".readout td.number")[0].text
+                told_weight = self.view().all(".readout td.number")[0].attribute("title")
                 expected = row[j] if name != "u8" or row[j] >= 1.02e-3 else 0
                 if name == "u8" and 0.98e-3 < row[j] < 1.02e-3:
                     continue

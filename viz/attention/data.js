@@ -82,11 +82,21 @@ const weightsOf = map => read(map.weights, map.heads * map.rows * map.columns);
 const queriesOf = map => read(map.query, map.heads * map.rows * map.size);
 const keysOf = map => read(map.key, map.heads * map.columns * map.size);
 
+const withMinus = text => text.replace("-", "−");
+
+/* Returns a value with all its significant digits. */
 const number = (value, values) => {
   if (!Number.isFinite(value))
     return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
-  const text = String(Number(value.toPrecision(digits[values.type])));
-  return text.replace("-", "−");
+  return withMinus(String(Number(value.toPrecision(digits[values.type]))));
+};
+
+/* Returns a value with three significant digits, or fewer if it has fewer. */
+const brief = (value, values) => {
+  if (!Number.isFinite(value) || value === 0)
+    return number(value, values);
+  const text = value.toPrecision(Math.min(digits[values.type], 3));
+  return withMinus(Math.abs(value) < 1000 ? text : String(Number(text)));
 };
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */

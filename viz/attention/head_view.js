@@ -40,7 +40,7 @@ class HeadView extends LayerView {
 
   show(keep) {
     const heads = [...this.active].sort((a, b) => a - b);
-    this.lanes.show({ filter: this.filter, keep, opacity: 1 / heads.length,
+    this.lanes.show({ filter: this.filter, keep,
       channels: heads.map(head => channelOf(this.map, this.filter, head, colourOf(head))) });
     for (const square of this.heads.querySelectorAll(".head"))
       square.setAttribute("aria-pressed", this.active.has(square.head));

@@ -1,13 +1,18 @@
-/* lanes.js - tokens on the left and right with lines between them, as opaque as the weights. The
- * token under the pointer, or with the keyboard focus, shows only its own lines, its weights as
- * boxes on the other side, and a list of these weights as numbers. A clicked token stays selected;
- * each token of the other side then shows a single weight. */
+/* lanes.js - tokens on the left and right with lines between them, as opaque as the weights. Lines
+ * of several heads lie side by side, and are the thinner the more heads there are. Only the largest
+ * weights have lines, and a note tells which, until a token is chosen. The token under the pointer,
+ * or with the keyboard focus, shows only its own lines, all of them, its weights as boxes on the
+ * other side, and a list of these weights as numbers. A clicked token stays selected; each token of
+ * the other side then shows a single weight. */
 
 const ROW = 22;        /* pixels per token */
 const BETWEEN = 150;   /* pixels for the lines */
 const FAINTEST = 1 / 512; /* fainter lines are invisible */
 const TALLEST = 4096;  /* pixels; only the visible part of a taller canvas is drawn */
 const LISTED = 12;
+const SPREAD = 14;     /* pixels for the lines of all heads between two tokens */
+const THICKEST = 2;    /* pixels of a line */
+const LINES_PER_TOKEN = 6; /* while no token is chosen */
 
 class Lanes {
   /* Options: `rowHeight`, `between`, and `changed`, which is called when another token is
@@ -30,10 +35,10 @@ class Lanes {
     addEventListener("resize", () => this.root.isConnected && this.draw());
   }
 
-  /* Shows channels (heads): { head, colour, weight(i, j), values }. Weights are multiplied by
-   * `opacity`. If `keep`, the selected token stays selected. */
-  show({ filter, channels, opacity, keep }) {
-    Object.assign(this, { channels, opacity });
+  /* Shows channels (heads): { head, colour, weight(i, j), values }. If `keep`, the selected token
+   * stays selected. */
+  show({ filter, channels, keep }) {
+    this.channels = channels;
     if (!keep || filter !== this.filter) {
       this.chosen = this.pinned = this.other = null;
       this.filter = filter;
@@ -42,6 +47,9 @@ class Lanes {
     }
     this.space.style.width = `${this.between}px`;
     this.lines = this.findLines();
+    this.cutoff = this.findCutoff();
+    this.kept = this.lines.reduce((sum, lines) =>
+      sum + lines.reduce((n, line) => n + (line.weight >= this.cutoff), 0), 0);
     this.refresh();
   }
 
@@ -85,6 +93,17 @@ class Lanes {
 
   token({ side, index }) {
     return this.filter[side][index];
+  }
+
+  /* Returns "#12" for the token at position 12 of the text, counted from 0. */
+  position({ side, index }) {
+    return `#${index + (side === "left" ? this.filter.row : this.filter.column)}`;
+  }
+
+  /* Returns elements that show a token and its position. */
+  named(place) {
+    return [element("b", {}, element("bdi", {}, this.token(place))), " ",
+      element("span", { className: "position" }, this.position(place))];
   }
 
   /* ---- Choosing ---- */
@@ -179,8 +198,7 @@ class Lanes {
 
   tell() {
     if (!this.chosen) {
-      this.readout.replaceChildren(element("p", { className: "note" },
-        "Hover over a token to see its weights; click it to keep it selected"));
+      this.readout.replaceChildren(element("p", { className: "note" }, this.hint()));
       return;
     }
     const { side } = this.chosen, opposite = side === "left" ? "right" : "left";
@@ -191,14 +209,20 @@ class Lanes {
     if (!this.other)
       rows.sort((a, b) => key(b) - key(a) || a.index - b.index);
     const arrow = side === "left" ? "→" : "←";
-    const heading = element("p", {}, element("b", {}, element("bdi", {}, this.token(this.chosen))),
-      ` ${arrow} `);
+    const heading = element("p", {}, ...this.named(this.chosen), ` ${arrow} `);
     if (this.other)
-      heading.append(element("b", {}, element("bdi", {}, this.token(this.other))));
+      heading.append(...this.named(this.other));
     this.readout.replaceChildren(heading, element("table", {},
       ...rows.slice(0, this.other ? rows.length : LISTED).map(row => this.line(row, opposite))));
     if (rows.length > LISTED && !this.other)
       this.readout.append(element("p", { className: "note" }, `and ${rows.length - LISTED} more`));
+  }
+
+  hint() {
+    const many = n => n.toLocaleString("en");
+    const all = this.channels.length * this.filter.left.length * this.filter.right.length;
+    return `Lines show ${many(this.kept)} of ${many(all)} weights: those of at ` +
+      `least ${Number(this.cutoff.toPrecision(2))}. Hover over a token to see all its weights; click it to keep it selected`;
   }
 
   rowsOf(index) {
@@ -209,11 +233,13 @@ class Lanes {
   line({ index, weight, channel }, side) {
     const row = element("tr");
     if (!this.other)
-      row.append(element("td", {}, element("bdi", {}, this.filter[side][index])));
+      row.append(element("td", {}, element("bdi", {}, this.filter[side][index])),
+        element("td", { className: "position" }, this.position({ side, index })));
     if (this.channels.length > 1)
       row.append(element("td", {}, element("span", { className: "swatch",
         style: { "--colour": channel.colour } }), `head ${channel.head}`));
-    row.append(element("td", { className: "number" }, number(weight, channel.values)));
+    row.append(element("td", { className: "number", title: number(weight, channel.values) },
+      brief(weight, channel.values)));
     return row;
   }
 
@@ -226,12 +252,26 @@ class Lanes {
       const found = [];
       for (let i = 0; i < rows; i++)
         for (let j = 0; j < columns; j++) {
-          const alpha = channel.weight(i, j) * this.opacity;
-          if (alpha >= FAINTEST)
-            found.push({ i, j, alpha: Math.min(alpha, 1) });
+          const weight = channel.weight(i, j);
+          if (weight >= FAINTEST)
+            found.push({ i, j, weight });
         }
       return found;
     });
+  }
+
+  /* Returns the weight, in hundredths, below which lines are left out while no token is chosen: the
+   * least one that leaves few lines for each token, unless it leaves none. */
+  findCutoff() {
+    const most = LINES_PER_TOKEN * Math.max(this.filter.left.length, this.filter.right.length);
+    const counts = new Array(101).fill(0);
+    for (const lines of this.lines)
+      for (const { weight } of lines)
+        counts[Math.min(Math.floor(weight * 100), 100)]++;
+    let n = 101, above = 0;
+    while (n > 1 && (above === 0 || above + counts[n - 1] <= most))
+      above += counts[--n];
+    return Math.max(Math.min(n, 100) / 100, FAINTEST);
   }
 
   /* Returns the vertical range that is drawn. */
@@ -257,29 +297,30 @@ class Lanes {
     if (!this.root.isConnected)
       return;
     const [from, to] = this.band(), c = this.begin(from, to);
-    c.lineWidth = 2;
+    const pitch = Math.min(SPREAD / this.channels.length, THICKEST);
+    c.lineWidth = pitch;
     this.channels.forEach((channel, n) => {
       c.strokeStyle = channel.colour;
       for (const line of this.lines[n])
         if (this.isShown(line, from, to))
-          this.stroke(c, line);
+          this.stroke(c, line, (n - (this.channels.length - 1) / 2) * pitch);
     });
   }
 
-  isShown({ i, j }, from, to) {
+  isShown({ i, j, weight }, from, to) {
     const y = [i, j].map(k => (k + 0.5) * this.row);
     if (Math.max(...y) < from || Math.min(...y) > to)
       return false;
     if (!this.chosen)
-      return true;
+      return weight >= this.cutoff;
     return (this.chosen.side === "left" ? i : j) === this.chosen.index;
   }
 
-  stroke(c, { i, j, alpha }) {
-    c.globalAlpha = alpha;
+  stroke(c, { i, j, weight }, aside) {
+    c.globalAlpha = Math.min(weight, 1);
     c.beginPath();
-    c.moveTo(0, (i + 0.5) * this.row);
-    c.lineTo(this.between, (j + 0.5) * this.row);
+    c.moveTo(0, (i + 0.5) * this.row + aside);
+    c.lineTo(this.between, (j + 0.5) * this.row + aside);
     c.stroke();
   }
 }

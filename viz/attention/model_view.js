@@ -143,14 +143,14 @@ class ModelView extends View {
       this.close();
       cell.focus();
     });
-    this.lanes = new Lanes({ between: 130 });
+    this.lanes = new Lanes({ between: 110 });
     this.detail = element("div", { className: "detail", style: { "--colour": colour },
       aria: { role: "dialog", label: name } },
     element("div", { className: "toolbar" }, element("h2", {}, name),
       element("span", { className: "gap" }), shut), this.lanes.root);
     this.detail.addEventListener("keydown", event => this.key(event));
     this.model.append(this.detail);
-    this.lanes.show({ filter: this.filter, opacity: 1,
+    this.lanes.show({ filter: this.filter,
       channels: [channelOf(cell.map, this.filter, cell.head, colour)] });
     this.place(cell);
   }

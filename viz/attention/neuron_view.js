@@ -74,11 +74,16 @@ class Neurons extends Lanes {
     return this.map.causal && j + this.filter.column > i + this.filter.row;
   }
 
+  hint() {
+    return this.opened ? "Hover over a token to see its weights; click it to keep it selected"
+      : super.hint();
+  }
+
   line(row, side) {
     const made = super.line(row, side);
     if (this.asking !== null)
       made.append(element("td", { className: "number dot" }, this.isHidden(this.asking, row.index) ? ""
-        : `q∙k ${number(this.dot(this.asking, row.index), this.map.query)}`));
+        : `q∙k ${brief(this.dot(this.asking, row.index), this.map.query)}`));
     return made;
   }
 
@@ -233,6 +238,6 @@ class NeuronView extends LayerView {
     const colour = styled(this.neurons.canvas, "positive");
     const channel = channelOf(this.map, this.filter, this.head, colour);
     this.neurons.show({ filter: this.filter, map: this.map, head: this.head, opened: this.opened,
-      channels: [channel], opacity: 1, keep: true });
+      channels: [channel], keep: true });
   }
 }
