@@ -25,8 +25,8 @@ typedef struct gpt_task {
     double held_out_part;
     char *tokenizer_json, *config_json;
     br_tokenizer *tokenizer;
-    int64_t n_ids, *ids;       /* of the whole text */
-    int64_t windows, held_out; /* parts of `length` tokens; the held-out ones are the last */
+    int64_t n_ids, *ids, bytes; /* of the whole text */
+    int64_t windows, held_out;  /* parts of `length` tokens; the held-out ones are the last */
     br_dataset *train_set, *held_out_set;
     batches batches, held_out_batches;
     const br_model_class *class;
@@ -110,6 +110,7 @@ static bool encode(gpt_task *self, const char *text, size_t length)
                                 BR_OPTIONS(br_encode, .split_special_tokens = true));
     if (!ids)
         return false;
+    self->bytes = end - first;
     self->n_ids = ids->starts[1];
     self->ids = malloc(((size_t)self->n_ids + 1) * sizeof *self->ids);
     if (self->ids && self->n_ids > 0)
@@ -260,17 +261,15 @@ static void print_ids(FILE *out, const gpt_task *self, const char *what, int64_t
 static void show(void *context, FILE *out)
 {
     gpt_task *self = context;
-    int64_t bytes = 0, prompt = self->length < 2 * PROMPT ? 1 : PROMPT;
+    int64_t prompt = self->length < 2 * PROMPT ? 1 : PROMPT;
     const int64_t *ids = self->ids + (self->windows - self->held_out) * self->length;
     if (self->held_out == 0)
         ids = self->ids;
-    char *text = br_tokenizer_decode_text(self->tokenizer, self->n_ids, self->ids, false, &bytes);
-    br_free(text);
     fprintf(out,
             "%" PRId64 " tokens in the vocabulary, %" PRId64
             " in the text (%.2f bytes each), the last %" PRId64 " held out\n",
-            br_tokenizer_size(self->tokenizer), self->n_ids, (double)bytes / (double)self->n_ids,
-            self->held_out * self->length);
+            br_tokenizer_size(self->tokenizer), self->n_ids,
+            (double)self->bytes / (double)self->n_ids, self->held_out * self->length);
     br_rng_state state;
     br_get_rng_state(&state);
     br_manual_seed(0);
