@@ -2,6 +2,7 @@
 #include "common/file.h"
 
 #include "common/text.h"
+#include "io/io_internal.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -47,6 +48,18 @@ char *file_read(const char *path, size_t *length)
     }
     fclose(file);
     return text;
+}
+
+bool file_write(const char *folder, const char *name, const char *text)
+{
+    br_replacement file;
+    char *path = text_format("%s/%s", folder, name);
+    bool begun = path && br__replace_begin(&file, "write", path);
+    bool ok = begun && br__replace_write(&file, text, strlen(text)) && br__replace_commit(&file);
+    if (begun && !ok)
+        br__replace_abandon(&file);
+    free(path);
+    return ok;
 }
 
 /* Returns the path of a file in `folder`, which is relative to the program's folder, so that a

@@ -15,6 +15,9 @@ char *file_find_data(const char *name);
 /* Returns a pattern for glob() that matches the files NAMES in a folder, whose own name is taken
  * literally. The caller frees it. Returns NULL with an error on failure. */
 char *file_pattern(const char *folder, const char *names);
+/* Replaces the file NAME in a folder by one with this text, completely or not at all; returns false
+ * with an error on failure. */
+bool file_write(const char *folder, const char *name, const char *text);
 /* Creates a directory and its parents; returns false with an error on failure. */
 bool file_make_directory(const char *path);
 

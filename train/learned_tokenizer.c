@@ -2,7 +2,6 @@
 #include "train/learned_tokenizer.h"
 #include "common/file.h"
 #include "common/text.h"
-#include "io/io_internal.h"
 #include "io/json.h"
 
 #include <stdlib.h>
@@ -30,18 +29,6 @@ char *tokenizer_learn(const char *text, size_t length, const br_bpe_train_option
     return json;
 }
 
-static bool write_file(const char *folder, const char *name, const char *text)
-{
-    br_replacement file;
-    char *path = text_format("%s/%s", folder, name);
-    bool begun = path && br__replace_begin(&file, "tokenizer", path);
-    bool ok = begun && br__replace_write(&file, text, strlen(text)) && br__replace_commit(&file);
-    if (begun && !ok)
-        br__replace_abandon(&file);
-    free(path);
-    return ok;
-}
-
 /* Returns tokenizer_config.json for br_free(); NULL with an error on failure. */
 static char *config_text(const char *end)
 {
@@ -62,8 +49,8 @@ bool tokenizer_write(const char *folder, const char *json, const char *end)
 {
     char *config = config_text(end);
     bool ok = config && file_make_directory(folder) &&
-              write_file(folder, "tokenizer_config.json", config) &&
-              write_file(folder, "tokenizer.json", json);
+              file_write(folder, "tokenizer_config.json", config) &&
+              file_write(folder, "tokenizer.json", json);
     br_free(config);
     return ok;
 }

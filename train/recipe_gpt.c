@@ -292,25 +292,13 @@ static void show(void *context, FILE *out)
 
 /* ---- The result ------------------------------------------------------------------------------ */
 
-static bool write_config(const gpt_task *self, const char *folder)
-{
-    char *path = text_format("%s/config.json", folder);
-    FILE *file = path ? fopen(path, "w") : NULL;
-    bool ok = file && fputs(self->config_json, file) >= 0;
-    if (file && fclose(file) != 0)
-        ok = false;
-    if (path && !ok)
-        br_raise(BR_ERROR_IO, "cannot write %s", path);
-    free(path);
-    return ok;
-}
-
 static bool finish(void *context, const char *directory, FILE *out)
 {
     gpt_task *self = context;
     char *folder = text_format("%s/model", directory);
     bool ok = folder && tokenizer_write(folder, self->tokenizer_json, end_of_text) &&
-              write_config(self, folder) && br_auto_model_save(folder, self->module, NULL);
+              file_write(folder, "config.json", self->config_json) &&
+              br_auto_model_save(folder, self->module, NULL);
     if (ok && out)
         fprintf(out, "Wrote %s. Try it: brasa generate --model %s -s 1 PROMPT\n", folder, folder);
     free(folder);
