@@ -1,10 +1,7 @@
 /* tests/cli/test_finetune.c - `brasa finetune`: losses of transformers (record_finetune.py), what
  * it writes, resuming, and invalid data. */
-#include "tests/cli/program.h"
+#include "tests/cli/finetune_checks.h"
 
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static void begin(void)
@@ -14,15 +11,6 @@ static void begin(void)
 }
 
 TestSuite(cli_finetune, .init = begin, .fini = program_end);
-
-/* Writes the data of the test. */
-static void write_data(const char *text)
-{
-    char path[TEMPORARY_PATH + 16];
-    snprintf(path, sizeof path, "%s/data", program_directory);
-    FILE *file = fopen(path, "w");
-    cr_assert(file && fputs(text, file) >= 0 && fclose(file) == 0);
-}
 
 static const char pairs[] = "{\"prompt\": \"ab c\", \"completion\": \" de\"}\n"
                             "{\"prompt\": \"at\", \"completion\": \"he cab\"}\n"
@@ -34,22 +22,10 @@ static const char pairs[] = "{\"prompt\": \"ab c\", \"completion\": \" de\"}\n"
 #define TUNE "finetune -m $OUT/gpt2 --data $OUT/data --out $OUT/run "
 #define RUN  TUNE "--preset full "
 
-/* Checks the losses in the log. They are f32 means of a few numbers. */
+/* The losses are f32 means of a few numbers. */
 static void check_losses(int n, const double *want)
 {
-    char path[TEMPORARY_PATH + 16];
-    snprintf(path, sizeof path, "%s/run/log.jsonl", program_directory);
-    FILE *file = fopen(path, "r");
-    cr_assert(file);
-    for (int i = 0; i < n; i++) {
-        int step;
-        double loss = NAN;
-        cr_assert_eq(fscanf(file, " {\"step\": %d, \"loss\": %lf%*[^\n]", &step, &loss), 2);
-        cr_assert_eq(step, i + 1);
-        cr_assert(fabs(loss - want[i]) < 2e-6 * want[i], "step %d: %.9g, not %.9g", step, loss,
-                  want[i]);
-    }
-    fclose(file);
+    check_log(n, want, 2e-6);
 }
 
 Test(cli_finetune, has_the_losses_of_transformers)

@@ -1,49 +1,22 @@
 /* tests/cli/test_finetune_classify.c - `brasa finetune --objective classify`: losses of
  * transformers (record_finetune_classify.py), labels, what it writes, and invalid data. */
-#include "tests/cli/program.h"
+#include "tests/cli/finetune_checks.h"
 
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
-/* A BERT without dropout, with three labels, a vocabulary of "a", "aa", ..., and no head. */
 static void begin(void)
 {
     program_begin();
-    program_shell("mkdir $OUT/bert && cp tests/models/encoders/bert2/* $OUT/bert && "
-                  "sed -i 's/dropout_prob\": 0.1/dropout_prob\": 0/' $OUT/bert/config.json && "
-                  "(printf '[PAD]\\n[UNK]\\n[CLS]\\n[SEP]\\n'; w=; for i in $(seq 18); do w=a$w; "
-                  "echo $w; done) >$OUT/bert/vocab.txt");
+    make_bert();
 }
 
 TestSuite(cli_finetune_classify, .init = begin, .fini = program_end);
 
-static void write_data(const char *text)
-{
-    char path[TEMPORARY_PATH + 16];
-    snprintf(path, sizeof path, "%s/data", program_directory);
-    FILE *file = fopen(path, "w");
-    cr_assert(file && fputs(text, file) >= 0 && fclose(file) == 0);
-}
-
 #define TUNE \
     "finetune -m $OUT/bert --objective classify --data $OUT/data --out $OUT/run --overwrite "
 
-/* Checks the losses in the log. They are f32 means of a few numbers. */
+/* The losses are f32 means of a few numbers. */
 static void check_losses(int n, const double *want)
 {
-    char path[TEMPORARY_PATH + 16];
-    snprintf(path, sizeof path, "%s/run/log.jsonl", program_directory);
-    FILE *file = fopen(path, "r");
-    cr_assert(file);
-    for (int i = 0; i < n; i++) {
-        double loss = NAN;
-        cr_assert_eq(fscanf(file, " {\"step\": %*d, \"loss\": %lf%*[^\n]", &loss), 1);
-        cr_assert(fabs(loss - want[i]) < 2e-6 * want[i], "step %d: %.9g, not %.9g", i + 1, loss,
-                  want[i]);
-    }
-    fclose(file);
+    check_log(n, want, 2e-6);
 }
 
 #define ALL_AT_ONCE "--steps 4 --lr 0.01 --set held_out=0 "

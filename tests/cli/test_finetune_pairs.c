@@ -1,53 +1,25 @@
 /* tests/cli/test_finetune_pairs.c - `brasa finetune --objective contrastive` and `preference`:
  * losses of other libraries (record_finetune_pairs.py), what they write, and invalid data. */
-#include "tests/cli/program.h"
+#include "tests/cli/finetune_checks.h"
 
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
-/* A BERT without dropout and with a vocabulary of "a", "aa", ...; and the recorded GPT-2. */
 static void begin(void)
 {
     program_begin();
     program_make_gpt2();
-    program_shell("mkdir $OUT/bert && cp tests/models/encoders/bert2/* $OUT/bert && "
-                  "sed -i 's/dropout_prob\": 0.1/dropout_prob\": 0/' $OUT/bert/config.json && "
-                  "(printf '[PAD]\\n[UNK]\\n[CLS]\\n[SEP]\\n'; w=; for i in $(seq 18); do w=a$w; "
-                  "echo $w; done) >$OUT/bert/vocab.txt");
+    make_bert();
 }
 
 TestSuite(cli_finetune_pairs, .init = begin, .fini = program_end);
-
-static void write_data(const char *text)
-{
-    char path[TEMPORARY_PATH + 16];
-    snprintf(path, sizeof path, "%s/data", program_directory);
-    FILE *file = fopen(path, "w");
-    cr_assert(file && fputs(text, file) >= 0 && fclose(file) == 0);
-}
 
 #define RUN         "--data $OUT/data --out $OUT/run --overwrite "
 #define CONTRASTIVE "finetune -m $OUT/bert --objective contrastive " RUN
 #define PREFERENCE  "finetune -m $OUT/gpt2 --objective preference " RUN
 #define ALL_AT_ONCE "--steps 4 --set held_out=0 "
 
-/* Checks the losses in the log. They are f32 means of a few numbers; a cosine is the product of
- * two more. */
+/* The losses are f32 means of a few numbers; a cosine is the product of two more. */
 static void check_losses(int n, const double *want)
 {
-    char path[TEMPORARY_PATH + 16];
-    snprintf(path, sizeof path, "%s/run/log.jsonl", program_directory);
-    FILE *file = fopen(path, "r");
-    cr_assert(file);
-    for (int i = 0; i < n; i++) {
-        double loss = NAN;
-        cr_assert_eq(fscanf(file, " {\"step\": %*d, \"loss\": %lf%*[^\n]", &loss), 1);
-        cr_assert(fabs(loss - want[i]) < 4e-6 * want[i], "step %d: %.9g, not %.9g", i + 1, loss,
-                  want[i]);
-    }
-    fclose(file);
+    check_log(n, want, 4e-6);
 }
 
 /* ---- Pairs that belong together -------------------------------------------------------------- */
