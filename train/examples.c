@@ -239,11 +239,6 @@ static bool add_messages(reader *r, const json_t *line)
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-static br_text text_of(const json_t *string)
-{
-    return (br_text){ json_string_value(string), (int64_t)json_string_length(string) };
-}
-
 static bool add_object(reader *r, const json_t *line)
 {
     if (json_object_get(line, "messages"))
@@ -251,7 +246,7 @@ static bool add_object(reader *r, const json_t *line)
     if (json_object_get(line, "prompt") || json_object_get(line, "completion")) {
         const json_t *prompt = json_line_string(r->line, line, "prompt");
         const json_t *completion = prompt ? json_line_string(r->line, line, "completion") : NULL;
-        return completion && add_completion(r, text_of(prompt), text_of(completion));
+        return completion && add_completion(r, json_line_text(prompt), json_line_text(completion));
     }
     if (!json_object_get(line, "text"))
         return json_line_refuse(

@@ -191,6 +191,58 @@ void finetune_describe(void *self, FILE *out)
     loading_warn(out, f->model_dir.text, &f->report);
 }
 
+/* ---- Tokens ---------------------------------------------------------------------------------- */
+
+bool finetune_encodings_begin(finetune_encodings *e, int64_t n)
+{
+    *e = (finetune_encodings){ .n = n, .items = calloc((size_t)n + 1, sizeof *e->items) };
+    if (!e->items)
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the tokens");
+    return e->items != NULL;
+}
+
+bool finetune_encode(const finetune *f, finetune_encodings *e, int64_t i, const br_text *text,
+                     const br_text *pair)
+{
+    br_encoding *encoding =
+        br_tokenizer_encode(f->tokenizer, text, pair,
+                            BR_OPTIONS(br_encode, .max_length = f->limit, .strict_utf8 = true));
+    if (!encoding)
+        return false;
+    e->items[i] = encoding;
+    e->n_tokens += encoding->length;
+    e->cut += encoding->n_overflow > 0;
+    return true;
+}
+
+void finetune_encodings_end(finetune_encodings *e)
+{
+    for (int64_t i = 0; e->items && i < e->n; i++)
+        br_encoding_free(e->items[i]);
+    free(e->items);
+}
+
+void finetune_fields(const finetune_encodings *e, int64_t i, br_tensor **fields)
+{
+    const br_encoding *encoding = e->items[i];
+    fields[FINETUNE_IDS] = br_from_i64(BR_SHAPE(encoding->length), encoding->ids);
+    fields[FINETUNE_TYPE_IDS] = br_from_i64(BR_SHAPE(encoding->length), encoding->type_ids);
+    fields[FINETUNE_MASK] = br_from_i64(BR_SHAPE(encoding->length), encoding->attention_mask);
+}
+
+br_token_batch finetune_batch(br_tensor *const *fields)
+{
+    return (br_token_batch){ .ids = fields[FINETUNE_IDS],
+                             .type_ids = fields[FINETUNE_TYPE_IDS],
+                             .attention_mask = fields[FINETUNE_MASK] };
+}
+
+double finetune_padding(const finetune *f)
+{
+    int64_t id = br_tokenizer_special_id(f->tokenizer, BR_TOKEN_PAD);
+    return id < 0 ? 0 : (double)id;
+}
+
 /* ---- Data ------------------------------------------------------------------------------------ */
 
 /* Chooses the held-out examples. At least one is trained on. */
@@ -237,6 +289,20 @@ bool finetune_open(finetune *f, const finetune_data *data, int64_t workers)
     free(lengths);
     free(held_out_lengths);
     return ok;
+}
+
+void finetune_each_held_out(finetune *f,
+                            void (*add)(void *context, br_tensor *const *batch, double *sums),
+                            void *context, double *sums)
+{
+    int64_t n = f->held_out > 0 ? batches_count(&f->held_out_batches) : 0;
+    for (int64_t k = 0; k < n && !br_failed(); k++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *batch[BR_MAX_FIELDS];
+        if (batches_get(&f->held_out_batches, k, batch))
+            add(context, batch, sums);
+        br_scope_end(scope);
+    }
 }
 
 int64_t finetune_default_batches(const void *self)

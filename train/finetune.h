@@ -47,6 +47,26 @@ bool finetune_load(finetune *f, br_dtype dtype, const char *overrides, bool new_
 /* Does the same with a model that the caller has loaded and owns. */
 bool finetune_adapt(finetune *f, br_module *model, bool new_head);
 
+/* Texts as tokens, for models that read a batch of ids, token types and a mask. */
+enum { FINETUNE_IDS, FINETUNE_TYPE_IDS, FINETUNE_MASK, FINETUNE_ENCODED }; /* i64 [n] each */
+typedef struct finetune_encodings {
+    int64_t n;
+    br_encoding **items;
+    int64_t n_tokens, cut; /* number of texts that were cut */
+} finetune_encodings;
+/* Makes room for n texts, which are then encoded in turn, as transformers' tokenizers do with
+ * truncation=True; `pair` may be NULL. Return false with an error on failure. */
+bool finetune_encodings_begin(finetune_encodings *e, int64_t n);
+bool finetune_encode(const finetune *f, finetune_encodings *e, int64_t i, const br_text *text,
+                     const br_text *pair);
+void finetune_encodings_end(finetune_encodings *e);
+/* Stores the tensors of text i in fields[], FINETUNE_ENCODED of them. */
+void finetune_fields(const finetune_encodings *e, int64_t i, br_tensor **fields);
+/* Returns the batch of such fields. */
+br_token_batch finetune_batch(br_tensor *const *fields);
+/* Returns the id that pads a text. */
+double finetune_padding(const finetune *f);
+
 /* The examples of an objective. */
 typedef struct finetune_data {
     int64_t count;
@@ -61,6 +81,12 @@ typedef struct finetune_data {
 
 /* Holds examples out, at random by the seed but at least one to train on, and opens the batches. */
 bool finetune_open(finetune *f, const finetune_data *data, int64_t workers);
+
+/* Calls `add` with each batch of held-out examples, in a scope of its own: it adds the batch's
+ * loss, and what else is averaged, times their weight to sums[0], sums[1], ... */
+void finetune_each_held_out(finetune *f,
+                            void (*add)(void *context, br_tensor *const *batch, double *sums),
+                            void *context, double *sums);
 
 /* The result of a run. */
 typedef struct finetune_result {
@@ -80,5 +106,9 @@ void finetune_end(finetune *f);
 int64_t finetune_default_batches(const void *self);
 int64_t finetune_tokens(const void *self);
 void finetune_describe(void *self, FILE *out);
+#define FINETUNE_FUNCTIONS                                                                  \
+    .addends = (const char *const[]){ NULL }, .loads_dtype = true, .saves_trainable = true, \
+    .default_batches = finetune_default_batches, .describe = finetune_describe,             \
+    .tokens = finetune_tokens
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IDS, TYPE_IDS, MASK, TARGET, FIELDS }; /* i64 [n] each; i64 [], or f32 [labels] */
+enum { TARGET = FINETUNE_ENCODED, FIELDS }; /* i64 [], or f32 [labels] */
 enum { SHOWN = 5 };
 enum { LOSS, ACCURACY }; /* metrics */
 
@@ -17,10 +17,9 @@ typedef struct labels_task {
     finetune base;
     setting_choice problem;
     labelled data;
-    br_vocab *names;         /* of the labels */
-    br_encoding **encodings; /* of the examples */
-    int64_t n_tokens, cut;
-    char *overrides; /* of config.json */
+    br_vocab *names;              /* of the labels */
+    finetune_encodings encodings; /* of the examples */
+    char *overrides;              /* of config.json */
 } labels_task;
 
 static const char *const problems[] = { [LABELLED_AUTO] = "auto",
@@ -147,29 +146,20 @@ static bool settle_labels(labels_task *self)
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
-/* Encodes the texts as transformers' tokenizers do with truncation=True. */
 static bool encode(labels_task *self)
 {
-    const finetune *f = &self->base;
-    self->encodings = calloc((size_t)self->data.count, sizeof *self->encodings);
-    if (!self->encodings)
-        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the tokens");
-    for (int64_t i = 0; i < self->data.count && !br_failed(); i++) {
+    bool ok = finetune_encodings_begin(&self->encodings, self->data.count);
+    for (int64_t i = 0; ok && i < self->data.count; i++) {
         const labelled_item *item = &self->data.items[i];
         br_text text = { item->text, item->length }, pair = { item->pair, item->pair_length };
-        br_encoding *e =
-            br_tokenizer_encode(f->tokenizer, &text, item->pair ? &pair : NULL,
-                                BR_OPTIONS(br_encode, .max_length = f->limit, .strict_utf8 = true));
-        self->encodings[i] = e;
-        self->n_tokens += e ? e->length : 0;
-        self->cut += e && e->n_overflow > 0;
+        ok = finetune_encode(&self->base, &self->encodings, i, &text, item->pair ? &pair : NULL);
     }
-    return !br_failed();
+    return ok;
 }
 
 static int64_t length_of(const void *context, int64_t i)
 {
-    return ((const labels_task *)context)->encodings[i]->length;
+    return ((const labels_task *)context)->encodings.items[i]->length;
 }
 
 /* Returns what the model must answer. */
@@ -189,10 +179,7 @@ static br_tensor *target_of(const labels_task *self, const labelled_item *item)
 static bool get_example(void *context, int64_t i, br_tensor **fields)
 {
     labels_task *self = context;
-    const br_encoding *e = self->encodings[i];
-    fields[IDS] = br_from_i64(BR_SHAPE(e->length), e->ids);
-    fields[TYPE_IDS] = br_from_i64(BR_SHAPE(e->length), e->type_ids);
-    fields[MASK] = br_from_i64(BR_SHAPE(e->length), e->attention_mask);
+    finetune_fields(&self->encodings, i, fields);
     fields[TARGET] = target_of(self, &self->data.items[i]);
     return !br_failed();
 }
@@ -207,8 +194,7 @@ static br_module *prepare(void *context, const train_options *options, const cha
         !settle_labels(self) || !encode(self) ||
         !finetune_load(f, train_dtype(options), self->overrides, true))
         return NULL;
-    int64_t pad = br_tokenizer_special_id(f->tokenizer, BR_TOKEN_PAD);
-    const double padding[FIELDS] = { [IDS] = pad < 0 ? 0 : (double)pad };
+    const double padding[FIELDS] = { [FINETUNE_IDS] = finetune_padding(f) };
     const finetune_data data = { .count = self->data.count,
                                  .n_fields = FIELDS,
                                  .get = get_example,
@@ -222,9 +208,7 @@ static br_module *prepare(void *context, const train_options *options, const cha
 
 static br_tensor *logits_of(const labels_task *self, br_tensor *const *batch)
 {
-    const br_model_input input = {
-        .batch = { .ids = batch[IDS], .type_ids = batch[TYPE_IDS], .attention_mask = batch[MASK] }
-    };
+    const br_model_input input = { .batch = finetune_batch(batch) };
     return self->base.class->forward(self->base.model, &input);
 }
 
@@ -249,7 +233,7 @@ static br_tensor *loss(void *context, int64_t step, br_tensor **addends)
     br_tensor *batch[FIELDS];
     if (!batches_get(&self->base.batches, step, batch))
         return NULL;
-    self->base.tokens += br_numel(batch[IDS]);
+    self->base.tokens += br_numel(batch[FINETUNE_IDS]);
     return loss_of(self, logits_of(self, batch), batch[TARGET]);
 }
 
@@ -265,25 +249,23 @@ static double count_right(const labels_task *self, br_tensor *logits, br_tensor 
     return br_item(br_sum(br_to(right, BR_F64)));
 }
 
-/* The mean loss of the held-out examples, and the part of them that is right. */
+static void add_held_out(void *context, br_tensor *const *batch, double *sums)
+{
+    const labels_task *self = context;
+    br_tensor *logits = logits_of(self, batch);
+    sums[LOSS] += br_item(loss_of(self, logits, batch[TARGET])) * (double)br_size(logits, 0);
+    sums[ACCURACY] += count_right(self, logits, batch[TARGET]);
+}
+
+/* The mean loss of the held-out examples, and the part of them that is right; NaN without such
+ * examples. */
 static void evaluate(void *context, double *metrics)
 {
-    labels_task *self = context;
-    finetune *f = &self->base;
-    double sum = 0, right = 0;
-    int64_t n = f->held_out > 0 ? batches_count(&f->held_out_batches) : 0;
-    for (int64_t k = 0; k < n && !br_failed(); k++) {
-        br_scope *scope = br_scope_begin();
-        br_tensor *batch[FIELDS];
-        if (batches_get(&f->held_out_batches, k, batch)) {
-            br_tensor *logits = logits_of(self, batch);
-            sum += br_item(loss_of(self, logits, batch[TARGET])) * (double)br_size(logits, 0);
-            right += count_right(self, logits, batch[TARGET]);
-        }
-        br_scope_end(scope);
-    }
-    metrics[LOSS] = sum / (double)f->held_out; /* NaN without held-out examples */
-    metrics[ACCURACY] = right / (double)f->held_out;
+    finetune *f = &((labels_task *)context)->base;
+    double sums[] = { [LOSS] = 0, [ACCURACY] = 0 };
+    finetune_each_held_out(f, add_held_out, context, sums);
+    metrics[LOSS] = sums[LOSS] / (double)f->held_out;
+    metrics[ACCURACY] = sums[ACCURACY] / (double)f->held_out;
 }
 
 /* ---- Showing --------------------------------------------------------------------------------- */
@@ -327,7 +309,7 @@ static void show_example(FILE *out, labels_task *self, int64_t i)
     br_scope *scope = br_scope_begin();
     br_tensor *fields[FIELDS];
     if (get_example(self, i, fields)) {
-        for (int k = IDS; k <= MASK; k++)
+        for (int k = 0; k < FINETUNE_ENCODED; k++)
             fields[k] = br_unsqueeze(fields[k], 0);
         fprintf(out, "\ntext:     %s", br_printable(item->text));
         if (item->pair)
@@ -343,9 +325,10 @@ static void show(void *context, FILE *out)
     labels_task *self = context;
     const finetune *f = &self->base;
     fprintf(out, "%" PRId64 " examples, %" PRId64 " of them held out, %" PRId64 " tokens",
-            self->data.count, f->held_out, self->n_tokens);
-    if (self->cut > 0)
-        fprintf(out, "; %" PRId64 " longer than %" PRId64 " tokens were cut", self->cut, f->limit);
+            self->data.count, f->held_out, self->encodings.n_tokens);
+    if (self->encodings.cut > 0)
+        fprintf(out, "; %" PRId64 " longer than %" PRId64 " tokens were cut", self->encodings.cut,
+                f->limit);
     fprintf(out, "\n");
     for (int64_t i = 0; i < SHOWN && i < self->data.count && !br_failed(); i++)
         show_example(out, self, f->numbers[i]);
@@ -369,9 +352,7 @@ static void destroy(void *context)
 {
     labels_task *self = context;
     finetune_end(&self->base);
-    for (int64_t i = 0; self->encodings && i < self->data.count; i++)
-        br_encoding_free(self->encodings[i]);
-    free(self->encodings);
+    finetune_encodings_end(&self->encodings);
     labelled_free(&self->data);
     br_vocab_free(self->names);
     free(self->overrides);
@@ -383,17 +364,12 @@ const recipe recipe_finetune_labels = {
     .needs_data = "a CSV file with the columns text and label, or lines of JSON with \"text\" and "
                   "\"label\"",
     .presets = (const char *const[]){ "full", "lora", NULL },
-    .addends = (const char *const[]){ NULL },
     .metrics = (const char *const[]){ "eval_loss", "accuracy", NULL },
     .size = sizeof(labels_task),
     .preset = preset,
     .settings = add_settings,
-    .loads_dtype = true,
-    .saves_trainable = true,
     .prepare = prepare,
-    .default_batches = finetune_default_batches,
-    .describe = finetune_describe,
-    .tokens = finetune_tokens,
+    FINETUNE_FUNCTIONS,
     .loss = loss,
     .evaluate = evaluate,
     .show = show,

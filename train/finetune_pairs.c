@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { ANCHOR, POSITIVE, NEGATIVE, COLUMNS };
-enum { IDS, TYPE_IDS, MASK, FIELDS }; /* of each column, i64 [n] */
+enum { FIELDS = FINETUNE_ENCODED }; /* of each column */
 enum { SHOWN = 5 };
 enum { LOSS, ACCURACY }; /* metrics */
 
@@ -17,9 +17,8 @@ typedef struct pairs_task {
     double scale;
     br_sentence_transformer *encoder;
     text_rows rows;
-    int columns;             /* 2, or 3 with negatives */
-    br_encoding **encodings; /* [rows][columns] */
-    int64_t n_tokens;
+    int columns;                  /* 2, or 3 with negatives */
+    finetune_encodings encodings; /* [rows][columns] */
 } pairs_task;
 
 static const char *const names[] = { "anchor", "positive", "negative", NULL };
@@ -48,31 +47,21 @@ static void add_settings(void *context, settings *s)
 
 static bool encode(pairs_task *self)
 {
-    const finetune *f = &self->base;
     self->columns = self->rows.has[NEGATIVE] ? 3 : 2;
     int64_t n = self->rows.count * self->columns;
-    self->encodings = calloc((size_t)n, sizeof *self->encodings);
-    if (!self->encodings)
-        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the tokens");
-    for (int64_t i = 0; i < n && !br_failed(); i++) {
+    bool ok = finetune_encodings_begin(&self->encodings, n);
+    for (int64_t i = 0; ok && i < n; i++) {
         br_text text = text_rows_get(&self->rows, i / self->columns, (int)(i % self->columns));
-        self->encodings[i] =
-            br_tokenizer_encode(f->tokenizer, &text, NULL,
-                                BR_OPTIONS(br_encode, .max_length = f->limit, .strict_utf8 = true));
-        self->n_tokens += self->encodings[i] ? self->encodings[i]->length : 0;
+        ok = finetune_encode(&self->base, &self->encodings, i, &text, NULL);
     }
-    return !br_failed();
+    return ok;
 }
 
 static bool get_example(void *context, int64_t i, br_tensor **fields)
 {
-    pairs_task *self = context;
-    for (int k = 0; k < self->columns; k++, fields += FIELDS) {
-        const br_encoding *e = self->encodings[i * self->columns + k];
-        fields[IDS] = br_from_i64(BR_SHAPE(e->length), e->ids);
-        fields[TYPE_IDS] = br_from_i64(BR_SHAPE(e->length), e->type_ids);
-        fields[MASK] = br_from_i64(BR_SHAPE(e->length), e->attention_mask);
-    }
+    const pairs_task *self = context;
+    for (int k = 0; k < self->columns; k++)
+        finetune_fields(&self->encodings, i * self->columns + k, fields + k * FIELDS);
     return !br_failed();
 }
 
@@ -100,10 +89,9 @@ static br_module *prepare(void *context, const train_options *options, const cha
         !load(self, train_dtype(options)) ||
         !text_rows_read(&self->rows, names, NEGATIVE, text, length) || !encode(self))
         return NULL;
-    int64_t pad = br_tokenizer_special_id(f->tokenizer, BR_TOKEN_PAD);
     double padding[COLUMNS * FIELDS] = { 0 };
     for (int k = 0; k < self->columns; k++)
-        padding[k * FIELDS + IDS] = pad < 0 ? 0 : (double)pad;
+        padding[k * FIELDS + FINETUNE_IDS] = finetune_padding(f);
     const finetune_data data = { .count = self->rows.count,
                                  .n_fields = self->columns * FIELDS,
                                  .get = get_example,
@@ -117,10 +105,7 @@ static br_module *prepare(void *context, const train_options *options, const cha
 /* Returns the embeddings [n, d] of a column of a batch. */
 static br_tensor *embed(const pairs_task *self, br_tensor *const *fields, int column)
 {
-    br_tensor *const *f = fields + column * FIELDS;
-    const br_token_batch batch = { .ids = f[IDS],
-                                   .type_ids = f[TYPE_IDS],
-                                   .attention_mask = f[MASK] };
+    const br_token_batch batch = finetune_batch(fields + column * FIELDS);
     return br_sentence_transformer_forward(self->encoder, &batch);
 }
 
@@ -141,7 +126,7 @@ static br_tensor *loss(void *context, int64_t step, br_tensor **addends)
     if (!batches_get(&self->base.batches, step, batch))
         return NULL;
     for (int k = 0; k < self->columns; k++)
-        self->base.tokens += br_numel(batch[k * FIELDS + IDS]);
+        self->base.tokens += br_numel(batch[k * FIELDS + FINETUNE_IDS]);
     br_tensor *anchors = embed(self, batch, ANCHOR);
     return br_info_nce_loss(anchors, candidates_of(self, batch), self->scale);
 }
@@ -155,28 +140,24 @@ static double count_right(br_tensor *anchors, br_tensor *candidates)
     return br_item(br_sum(br_to(br_eq(br_argmax(similarity, 1, false), own), BR_F64)));
 }
 
+static void add_held_out(void *context, br_tensor *const *batch, double *sums)
+{
+    const pairs_task *self = context;
+    br_tensor *anchors = embed(self, batch, ANCHOR), *candidates = candidates_of(self, batch);
+    double size = (double)br_size(anchors, 0);
+    sums[LOSS] += br_item(br_info_nce_loss(anchors, candidates, self->scale)) * size;
+    sums[ACCURACY] += count_right(anchors, candidates);
+}
+
 /* The mean loss of the held-out anchors among the texts of their batch, and the part of them whose
- * most similar text is their own. */
+ * most similar text is their own; NaN without held-out examples. */
 static void evaluate(void *context, double *metrics)
 {
-    pairs_task *self = context;
-    finetune *f = &self->base;
-    double sum = 0, right = 0;
-    int64_t n = f->held_out > 0 ? batches_count(&f->held_out_batches) : 0;
-    for (int64_t k = 0; k < n && !br_failed(); k++) {
-        br_scope *scope = br_scope_begin();
-        br_tensor *batch[COLUMNS * FIELDS];
-        if (batches_get(&f->held_out_batches, k, batch)) {
-            br_tensor *anchors = embed(self, batch, ANCHOR);
-            br_tensor *candidates = candidates_of(self, batch);
-            double size = (double)br_size(anchors, 0);
-            sum += br_item(br_info_nce_loss(anchors, candidates, self->scale)) * size;
-            right += count_right(anchors, candidates);
-        }
-        br_scope_end(scope);
-    }
-    metrics[LOSS] = sum / (double)f->held_out; /* NaN without held-out examples */
-    metrics[ACCURACY] = right / (double)f->held_out;
+    finetune *f = &((pairs_task *)context)->base;
+    double sums[] = { [LOSS] = 0, [ACCURACY] = 0 };
+    finetune_each_held_out(f, add_held_out, context, sums);
+    metrics[LOSS] = sums[LOSS] / (double)f->held_out;
+    metrics[ACCURACY] = sums[ACCURACY] / (double)f->held_out;
 }
 
 /* ---- Showing --------------------------------------------------------------------------------- */
@@ -207,7 +188,7 @@ static void show(void *context, FILE *out)
     pairs_task *self = context;
     const finetune *f = &self->base;
     fprintf(out, "%" PRId64 " pairs, %" PRId64 " of them held out, %" PRId64 " tokens\n",
-            self->rows.count, f->held_out, self->n_tokens);
+            self->rows.count, f->held_out, self->encodings.n_tokens);
     for (int64_t i = 0; i < SHOWN && i < self->rows.count && !br_failed(); i++)
         show_example(out, self, f->numbers[i]);
 }
@@ -230,9 +211,7 @@ static void destroy(void *context)
     pairs_task *self = context;
     finetune_end(&self->base);
     br_sentence_transformer_free(self->encoder);
-    for (int64_t i = 0; self->encodings && i < self->rows.count * self->columns; i++)
-        br_encoding_free(self->encodings[i]);
-    free(self->encodings);
+    finetune_encodings_end(&self->encodings);
     text_rows_free(&self->rows);
 }
 
@@ -242,17 +221,12 @@ const recipe recipe_finetune_pairs = {
     .needs_data = "a CSV file with the columns anchor and positive, and negative if there are "
                   "any, or lines of JSON with these keys",
     .presets = (const char *const[]){ "full", "lora", NULL },
-    .addends = (const char *const[]){ NULL },
     .metrics = (const char *const[]){ "eval_loss", "accuracy", NULL },
     .size = sizeof(pairs_task),
     .preset = preset,
     .settings = add_settings,
-    .loads_dtype = true,
-    .saves_trainable = true,
     .prepare = prepare,
-    .default_batches = finetune_default_batches,
-    .describe = finetune_describe,
-    .tokens = finetune_tokens,
+    FINETUNE_FUNCTIONS,
     .loss = loss,
     .evaluate = evaluate,
     .show = show,

@@ -112,26 +112,20 @@ static br_tensor *loss(void *context, int64_t step, br_tensor **addends)
     return loss_of(self, batch);
 }
 
-/* The mean loss of all tokens that count in the held-out examples. */
+static void add_held_out(void *context, br_tensor *const *batch, double *sums)
+{
+    br_tensor *counts = br_ne_scalar(br_slice(batch[LABELS], 1, 1, BR_ALL, 1), EXAMPLES_IGNORED);
+    double count = br_item(br_sum(br_to(counts, BR_F64)));
+    sums[0] += br_item(loss_of(context, batch)) * count;
+    sums[1] += count;
+}
+
+/* The mean loss of all tokens that count in the held-out examples; NaN without such examples. */
 static void evaluate(void *context, double *metrics)
 {
-    text_task *self = context;
-    double sum = 0, tokens = 0;
-    finetune *f = &self->base;
-    int64_t n = f->held_out > 0 ? batches_count(&f->held_out_batches) : 0;
-    for (int64_t k = 0; k < n && !br_failed(); k++) {
-        br_scope *scope = br_scope_begin();
-        br_tensor *batch[FIELDS];
-        if (batches_get(&f->held_out_batches, k, batch)) {
-            br_tensor *counts =
-                br_ne_scalar(br_slice(batch[LABELS], 1, 1, BR_ALL, 1), EXAMPLES_IGNORED);
-            double count = br_item(br_sum(br_to(counts, BR_F64)));
-            sum += br_item(loss_of(self, batch)) * count;
-            tokens += count;
-        }
-        br_scope_end(scope);
-    }
-    metrics[0] = sum / tokens; /* NaN without held-out examples */
+    double sums[2] = { 0 }; /* of losses and of tokens */
+    finetune_each_held_out(&((text_task *)context)->base, add_held_out, context, sums);
+    metrics[0] = sums[0] / sums[1];
 }
 
 /* ---- Showing --------------------------------------------------------------------------------- */
@@ -215,17 +209,12 @@ const recipe recipe_finetune_text = {
     .needs_data = "a text, or lines of JSON with \"text\", \"prompt\" and \"completion\", or "
                   "\"messages\"",
     .presets = (const char *const[]){ "lora", "full", NULL },
-    .addends = (const char *const[]){ NULL },
     .metrics = (const char *const[]){ "eval_loss", NULL },
     .size = sizeof(text_task),
     .preset = preset,
     .settings = add_settings,
-    .loads_dtype = true,
-    .saves_trainable = true,
     .prepare = prepare,
-    .default_batches = finetune_default_batches,
-    .describe = finetune_describe,
-    .tokens = finetune_tokens,
+    FINETUNE_FUNCTIONS,
     .loss = loss,
     .evaluate = evaluate,
     .show = show,

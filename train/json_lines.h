@@ -15,5 +15,10 @@ bool json_lines_each(const char *data, const char *end, const char *hint, json_l
 bool json_line_refuse(int64_t number, const char *format, ...) BR_PRINTF(2, 3);
 /* Returns the string of a key, or NULL with an error if it is missing or no string. */
 const json_t *json_line_string(int64_t number, const json_t *object, const char *key);
+/* Returns the text of a string. */
+static inline br_text json_line_text(const json_t *string)
+{
+    return (br_text){ json_string_value(string), (int64_t)json_string_length(string) };
+}
 
 #endif

@@ -136,11 +136,6 @@ static bool add_json_labels(labelled_item *item, int64_t line, labelled_problem 
     }
 }
 
-static br_text text_of(const json_t *string)
-{
-    return (br_text){ json_string_value(string), (int64_t)json_string_length(string) };
-}
-
 static bool add_json(void *context, int64_t line, const json_t *object)
 {
     labelled *l = context;
@@ -155,8 +150,8 @@ static bool add_json(void *context, int64_t line, const json_t *object)
         return json_line_refuse(line, "has no \"label\"");
     labelled_problem problem = problem_of(l->problem, label);
     labelled_item *item = add_item(l);
-    br_text second = pair ? text_of(pair) : (br_text){ 0 };
-    return item && set_texts(item, text_of(text), pair ? &second : NULL) &&
+    br_text second = pair ? json_line_text(pair) : (br_text){ 0 };
+    return item && set_texts(item, json_line_text(text), pair ? &second : NULL) &&
            agree(l, line, problem, has_pair) && add_json_labels(item, line, problem, label);
 }
 
