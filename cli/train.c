@@ -326,19 +326,20 @@ static int parse(const train_command *command, train_request *request, int argc,
     return status;
 }
 
-static bool is_assigned(const train_request *request, const char *key)
+/* Returns the value that an option gives a setting, or NULL. */
+static const char *assigned(const train_request *request, const char *key)
 {
     for (int i = 0; i < request->n_assignments; i++)
         if (request->assignments[i].key && strcmp(request->assignments[i].key, key) == 0)
-            return true;
-    return false;
+            return request->assignments[i].value;
+    return NULL;
 }
 
 /* Checks that a new run has what it needs; returns 0 or the exit status of a usage error. */
 static int check_needs(const train_command *command, const train_request *request)
 {
     const recipe *r = request->recipe;
-    if (command->needs && !request->resume && !is_assigned(request, command->needs))
+    if (command->needs && !request->resume && !assigned(request, command->needs))
         return cli_usage(cli_command, "--%s is required", command->needs);
     if (r->needs_data && !request->data)
         return cli_usage(cli_command, "%s needs --data FILE: %s", r->name, r->needs_data);
@@ -358,12 +359,9 @@ static int settle_objective(const train_command *command, train_request *request
 /* Checks the folder of --model of a new run before anything is written. */
 static int check_model(const train_request *request)
 {
-    for (int i = 0; i < request->n_assignments && !request->resume; i++)
-        if (request->assignments[i].key && strcmp(request->assignments[i].key, "model") == 0) {
-            int status = pretrained_check_folder("--model", request->assignments[i].value);
-            return status == CLI_CONTINUE ? 0 : status;
-        }
-    return 0;
+    const char *model = request->resume ? NULL : assigned(request, "model");
+    int status = model ? pretrained_check_folder("--model", model) : CLI_CONTINUE;
+    return status == CLI_CONTINUE ? 0 : status;
 }
 
 static int run(const train_command *command, train_request *request, int argc, char **argv)

@@ -112,8 +112,8 @@ br_dtype br__lora_dtype(const br_tensor *weight)
     return br__is_narrow(weight->dtype) ? BR_F32 : weight->dtype;
 }
 
-/* Returns the dtype that the first values of an adapter are rounded to: that of the weight, as in
- * peft. */
+/* Returns the dtype to which the first values of an adapter are rounded: the weight's, as in peft.
+ */
 static br_dtype rounding_dtype(const br_tensor *weight)
 {
     return br__is_quantized(weight) ? br__lora_dtype(weight) : weight->dtype;

@@ -260,7 +260,7 @@ static bool merge_word(learner *l, int64_t i, int32_t left, int32_t right, int32
 
 /* ---- Merges ---------------------------------------------------------------------------------- */
 
-/* Returns the id of the token that joins two others, which may exist; -1 on failure. */
+/* Returns the id of the token that joins two tokens. The token may exist. Returns -1 on failure. */
 static int64_t join(learner *l, int32_t left, int32_t right)
 {
     char *text = br_format("%s%s", br_vocab_word(l->out->tokens, left),

@@ -120,7 +120,7 @@ static void fail_on_accumulated(br_tensor *t, void *context)
     (void)fail_on_gradient(t, context);
 }
 
-/* After a hook that fails, no other hook runs, and the error is that of the first. */
+/* After a hook that fails, no other hook runs, and its error stays. */
 Test(hook_lists, hooks_after_one_that_failed)
 {
     static list l;

@@ -139,7 +139,8 @@ static int end_early(bool die)
     return br_report(stderr);
 }
 
-/* One rank comes to a collective after the time limit of the others, which then call one more. */
+/* One rank begins a collective after the other ranks' time limit. They then begin another
+ * collective. */
 static int come_late(void)
 {
     br_dist_barrier(NULL);

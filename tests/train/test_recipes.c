@@ -149,8 +149,8 @@ Test(recipes, classifiers_learn_topics)
     }
 }
 
-/* The most frequent topic is that of the texts to train with: here 6 of 7, and none of the others.
- */
+/* Only the texts to train with decide which topic is the most frequent. Here 6 of these 7 have it,
+ * and no held-out text has it. */
 Test(recipes, classifiers_most_frequent_topic)
 {
     program_shell("for i in 1 2 3 4 5 6; do printf 'sea\\tfish boat %d\\n' $i; done >$OUT/texts; "

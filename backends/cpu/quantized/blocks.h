@@ -253,8 +253,8 @@ ALWAYS_INLINE void q6_k_block(float *restrict to, const unsigned char *restrict 
 
 /* ---- Runs of blocks -------------------------------------------------------------------------- */
 
-/* Bytes between the block that is converted and the one that is prefetched. Between two runs of a
- * product the processor computes for so long that its own prefetching stops. */
+/* Distance in bytes from the block being converted to the block being prefetched. Between two runs
+ * of a product the processor computes for so long that its own prefetching stops. */
 enum { BLOCKS_AHEAD = 2048 };
 
 /* Defines for each type a function that dequantizes n blocks. */
