@@ -387,7 +387,7 @@ announce_packages() {
 tensorboard() {
     built gcc
     with_packages .venv-tensorboard tensorboard "setuptools<81"
-    build/brasa train copy-task --preset small --steps 5 --set eval_every=2 --out "$work/events"
+    build/brasa train copy-task --preset small --steps 5 --histograms 2 --set eval_every=2 --out "$work/events"
     cp "$work/events/checkpoint.safetensors" "$work/at5"
     build/brasa train copy-task --resume --steps 9 --out "$work/events"
     # Simulates a run that was killed after step 9, with its last checkpoint at step 5.

@@ -53,6 +53,8 @@ static const char help[] =
     "      --profile[=N]    profile N steps (default: 3) after some warm-up steps:\n"
     "                       print tables of time, FLOPs and bytes by operation and by\n"
     "                       module, and write trace.json for chrome://tracing\n"
+    "      --histograms N   every N steps, write the distributions of the parameters and\n"
+    "                       of their gradients for TensorBoard\n"
     "  -h, --help           show this help and the settings\n"
     "\n"
     "Ctrl-C stops the run after the current step and writes a checkpoint to resume\n"

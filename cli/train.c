@@ -57,6 +57,8 @@ static const char help_options[] =
     "      --profile[=N]    profile N steps (default: 3) after some warm-up steps:\n"
     "                       print tables of time, FLOPs and bytes by operation and by\n"
     "                       module, and write trace.json for chrome://tracing\n"
+    "      --histograms N   every N steps, write the distributions of the parameters and\n"
+    "                       of their gradients for TensorBoard\n"
     "  -h, --help           show this help; with RECIPE, also its settings\n"
     "\n"
     "Ctrl-C stops the run after the current step and writes a checkpoint to resume\n"
@@ -162,6 +164,9 @@ static int parse_option(train_request *request, int option, const char *value)
         return 0;
     case DTYPE:
         assign(request, "dtype", value);
+        return 0;
+    case HISTOGRAMS:
+        assign(request, "histograms", value);
         return 0;
     case LR:
         assign(request, "lr", value);

@@ -22,7 +22,8 @@ enum {
     PROFILE,
     AMP,
     DTYPE,
-    OBJECTIVE
+    OBJECTIVE,
+    HISTOGRAMS
 };
 
 /* The options of both commands, after their own ones. ./run reads these lines, too. */
@@ -39,6 +40,7 @@ enum {
     { "overwrite", no_argument, NULL, OVERWRITE }, \
     { "data", required_argument, NULL, DATA }, \
     { "profile", optional_argument, NULL, PROFILE }, \
+    { "histograms", required_argument, NULL, HISTOGRAMS }, \
     { "amp", required_argument, NULL, AMP }, \
     { "dtype", required_argument, NULL, DTYPE }, \
     { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION }, \

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Doubles the buffer until the end of the file, because the size of a pipe is not known in
@@ -114,20 +113,5 @@ char *file_pattern(const char *folder, const char *names)
 
 bool file_make_directory(const char *path)
 {
-    char *part = text_format("%s", path);
-    for (char *p = part; p && *p; p++) {
-        char *end = strchrnul(p + 1, '/'), kept = *end;
-        *end = 0;
-        bool made = mkdir(part, 0777) == 0 || errno == EEXIST;
-        struct stat st;
-        if (!made || (stat(part, &st) == 0 && !S_ISDIR(st.st_mode)))
-            br_raise(BR_ERROR_IO, "%s: cannot create the directory: %s", part,
-                     strerror(made ? ENOTDIR : errno));
-        *end = kept;
-        p = end - 1;
-        if (br_failed())
-            break;
-    }
-    free(part);
-    return !br_failed();
+    return br__make_directory("output", path);
 }

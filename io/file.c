@@ -213,6 +213,38 @@ static void close_replacement(br_replacement *r)
     *r = (br_replacement){ .fd = -1, .directory = -1 };
 }
 
+/* Makes the directory of the first n bytes of a path, unless it exists. */
+static bool make_one_directory(const char *op, const char *path, size_t n)
+{
+    char *part = br_format("%.*s", (int)n, path);
+    struct stat st;
+    bool ok = part && (mkdir(part, 0777) == 0 ||
+                       (errno == EEXIST && stat(part, &st) == 0 && S_ISDIR(st.st_mode)));
+    if (part && !ok) {
+        errno = errno == EEXIST ? ENOTDIR : errno;
+        fail_errno(op, part, "cannot create the directory");
+    }
+    br_free(part);
+    return ok;
+}
+
+bool br__make_directory(const char *op, const char *path)
+{
+    struct stat st;
+    if (br_failed())
+        return false;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return true; /* its parents may be directories that we must not search */
+    size_t n = 0;
+    do {
+        n += strspn(path + n, "/");
+        n += strcspn(path + n, "/");
+        if (!make_one_directory(op, path, n))
+            return false;
+    } while (path[n + strspn(path + n, "/")]);
+    return true;
+}
+
 bool br__replace_begin(br_replacement *r, const char *op, const char *path)
 {
     *r = (br_replacement){ .op = op, .fd = -1, .directory = -1 };

@@ -40,6 +40,7 @@
     X(struct br_pipeline, pipeline, "a pipeline")                            \
     X(struct br_cache, cache, "a key-value cache")                           \
     X(struct br_attention, attention, "an attention record")                 \
+    X(struct br_summary_writer, writer, "a summary writer")                  \
     X(struct br_check, check, "a recorded file's check")                     \
     X(struct br_dist_group, group, "a group of ranks")                       \
     X(struct br_data_parallel, parallel, "a data-parallel module")           \

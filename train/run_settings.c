@@ -85,6 +85,10 @@ static void add_settings(trainer *t)
     settings_add(&t->settings,
                  (setting){ "show_every", SETTING_INTEGER, &o->show_every, 0, 1e9, true,
                             "steps between printed predictions; 0: only at the end" });
+    settings_add(&t->settings,
+                 (setting){ "histograms", SETTING_INTEGER, &o->histograms, 0, 1e9, true,
+                            "steps between distributions of parameters and gradients for "
+                            "TensorBoard; 0: none" });
     settings_add(&t->settings, (setting){ "checkpoint_every", SETTING_INTEGER, &o->checkpoint_every,
                                           1, 1e9, true, "steps between checkpoints" });
     t->recipe->settings(t->self, &t->settings);

@@ -25,6 +25,7 @@ typedef struct train_options {
     double clip;        /* largest norm of the gradients; 0: no limit */
     int64_t workers;    /* threads that prefetch batches; 0: none */
     int64_t eval_every; /* steps between evaluations, if the recipe evaluates */
+    int64_t histograms; /* steps between distributions for TensorBoard; 0: none */
     int64_t show_every; /* steps between printed predictions; 0: only at the end */
     int64_t patience; /* evaluations without a smaller first metric that end the run; 0: no limit */
 } train_options;

@@ -132,8 +132,11 @@ bool trainer_record(trainer *t, const double *values, double seconds)
     numbers[n++] = t->rate;
     tags[n] = "seconds";
     numbers[n++] = seconds;
+    int64_t every = t->options.histograms;
     return train_log_add(&t->log, t->step, values, seconds) &&
-           event_file_add(&t->events, t->step, n, tags, numbers);
+           tensorboard_add(t->events, t->step, n, tags, numbers) &&
+           (every == 0 || t->step % every != 0 ||
+            tensorboard_add_histograms(t->events, t->step, t->parameters));
 }
 
 bool trainer_is_evaluated(const trainer *t)

@@ -175,8 +175,11 @@ static bool open_log(trainer *t)
     t->log.n_losses = t->log.n_names;
     for (int i = 0; t->recipe->metrics[i] && t->log.n_names < LOG_MAX_VALUES; i++)
         t->log.names[t->log.n_names++] = t->recipe->metrics[i];
-    return t->ranks.rank > 0 ||
-           (train_log_open(&t->log, t->step) && event_file_open(&t->events, t->out, t->step));
+    if (t->ranks.rank > 0)
+        return true;
+    if (train_log_open(&t->log, t->step))
+        t->events = tensorboard_open(t->out, t->step);
+    return t->events != NULL;
 }
 
 /* ---- Training -------------------------------------------------------------------------------- */
@@ -377,7 +380,7 @@ static void end(trainer *t)
 {
     ranks_end(&t->ranks);
     train_log_close(&t->log);
-    event_file_close(&t->events);
+    br_summary_writer_free(t->events);
     br_named_list_free(t->parameters);
     br_scheduler_free(t->plateau);
     br_optim_free(t->optim);

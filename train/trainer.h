@@ -22,7 +22,7 @@ typedef struct trainer {
     char *out, *checkpoint, *log_path, *plot, *metrics_plot, *trace;
     char data_hash[17]; /* XXH3 of the training text, in hex */
     train_log log;
-    event_file events;
+    br_summary_writer *events; /* of rank 0 */
     step_profile profile;
     br_named_list *parameters; /* of the model */
     ranks ranks;
@@ -50,7 +50,7 @@ bool trainer_is_evaluated(const trainer *t);
 /* Evaluates the model on rank 0 if it is evaluated after this step; otherwise sets the metrics to
  * NaN. Returns false on error. */
 bool trainer_evaluate(trainer *t, double *metrics);
-/* Writes the last step's log line and TensorBoard event. */
+/* Writes the last step's log line and TensorBoard events. */
 bool trainer_record(trainer *t, const double *values, double seconds);
 /* Returns whether the first metric, a loss, has had no new minimum for `patience` evaluations. */
 bool trainer_is_exhausted(const trainer *t);

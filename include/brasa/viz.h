@@ -13,6 +13,7 @@
 #define BRASA_VIZ_H
 
 #include <brasa/nn.h>
+#include <brasa/viz/summary_writer.h>
 
 #ifdef __cplusplus
 extern "C" {

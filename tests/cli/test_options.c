@@ -186,6 +186,7 @@ static const pair pairs[] = {
     { "train", "resume", TRAIN("run", ""), "copy-task --resume --out $OUT/run", false },
     { "train", "overwrite", TRAIN("run", ""), AGAIN(""), false },
     { "train", "data", AGAIN(""), AGAIN("--data $OUT/one"), false },
+    { "train", "histograms", AGAIN(""), AGAIN("--histograms -1"), false },
     { "train", "profile", AGAIN(""), AGAIN("--profile=0"), false },
 
     { "finetune", "model", RETUNE(""), RETUNE("-m $OUT/t5"), false },
@@ -204,6 +205,7 @@ static const pair pairs[] = {
     { "finetune", "resume", RETUNE(""), "--resume --data $OUT/texts --out $OUT/tuned", false },
     { "finetune", "overwrite", RETUNE(""), "-m $OUT/gpt2 --data $OUT/texts --out $OUT/tuned",
       false },
+    { "finetune", "histograms", RETUNE(""), RETUNE("--histograms -1"), false },
     { "finetune", "profile", RETUNE(""), RETUNE("--profile=0"), false },
 
     /* Options that affect only times are tested with a value that is refused. */

@@ -175,6 +175,7 @@ HANDLES = {
     "br_profile": pair(lambda br: br.br_profile_begin(), "br_profile_free"),
     "br_recorder": pair(lambda br: br.br_recorder_begin(), "br_recorder_end"),
     "br_attention": pair(attention, "br_attention_free"),
+    "br_summary_writer": pair(lambda br: br.br_summary_writer_new(str(FOLDER).encode(), None), "br_summary_writer_free"),
     "br_dist_group": pair(lambda br: br.br_dist_split(None, 0, 0), "br_dist_group_free"),
     "br_data_parallel": pair(data_parallel, "br_data_parallel_free"),
     "br_sharded_optim": pair(sharded_optim, "br_sharded_optim_free"),

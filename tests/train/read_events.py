@@ -3,7 +3,8 @@
 
     read_events.py FOLDER
 
-Requires tensorboard from PyPI. The exit status is 0 if the event files have exactly the values of log.jsonl."""
+Requires tensorboard from PyPI. The exit status is 0 if the event files have exactly the values of log.jsonl,
+and every second step has histograms."""
 import json
 import pathlib
 import struct
@@ -29,4 +30,11 @@ for tag, rows in expected.items():
         sys.exit(f"{tag}: {found} is not {rows}")
 if set(events.Tags()["scalars"]) != {*expected, "lr"}:
     sys.exit(f"tags are {events.Tags()['scalars']}")
-print(f"{len(expected)} tags of {len(expected['loss'])} steps")
+histograms = events.Tags()["histograms"]
+for tag in histograms:
+    steps = [e.step for e in events.Histograms(tag)]
+    if not steps or any(step % 2 for step in steps):
+        sys.exit(f"{tag}: histograms of steps {steps}, not of every second one")
+if not any(tag.startswith("gradients/") for tag in histograms):
+    sys.exit(f"no histograms of gradients: {histograms}")
+print(f"{len(histograms)} histograms, {len(expected)} tags of {len(expected['loss'])} steps")

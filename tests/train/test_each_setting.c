@@ -68,6 +68,8 @@ static const special specials[] = {
     /* Only when checkpoints are written, not what a run computes. */
     { NULL, "checkpoint_every", "2", "", true },
     { NULL, "show_every", "2", "", false },
+    /* Only the event files; tests/train/test_tensorboard.c reads them. */
+    { NULL, "histograms", "2", "", true },
 };
 enum { N_SPECIALS = sizeof specials / sizeof *specials, SIZE = 1 << 16 };
 
@@ -213,6 +215,7 @@ static const struct {
     { NULL, "patience", "an integer in 0 .. 1000000000" },
     { NULL, "checkpoint_every", "an integer in 1 .. 1000000000" },
     { NULL, "show_every", "an integer in 0 .. 1000000000" },
+    { NULL, "histograms", "an integer in 0 .. 1000000000" },
     { "gpt", "layers", "an integer in 1 .. 256" },
     { NULL, "layers", "an integer in 1 .. 1024" },
     { NULL, "length", "an integer in 2 .. 16384" },

@@ -1,5 +1,5 @@
-/* tests/train/test_tensorboard.c - event files, read record by record; tests/train/read_events.py
- * reads them with TensorBoard's own package. */
+/* tests/train/test_tensorboard.c - the event files of a run; tests/viz/test_summary_writer.c tests
+ * their contents, and tests/train/read_events.py reads them with TensorBoard's own package. */
 #include "tests/cli/program.h"
 #include "train/tensorboard.h"
 
@@ -10,62 +10,14 @@
 
 TestSuite(tensorboard, .init = program_begin, .fini = program_end);
 
-/* Test vectors of RFC 3720, B.4. */
-Test(tensorboard, crc32c_is_castagnolis)
-{
-    unsigned char bytes[32];
-    cr_assert_eq(crc32c("123456789", 9), 0xe3069283);
-    memset(bytes, 0, sizeof bytes);
-    cr_assert_eq(crc32c(bytes, sizeof bytes), 0x8a9136aa);
-    memset(bytes, 0xff, sizeof bytes);
-    cr_assert_eq(crc32c(bytes, sizeof bytes), 0x62a8ab43);
-    for (unsigned char i = 0; i < 32; i++)
-        bytes[i] = i;
-    cr_assert_eq(crc32c(bytes, sizeof bytes), 0x46dd794e);
-    cr_assert_eq(crc32c(bytes, 0), 0);
-}
-
-static uint32_t masked(const void *bytes, size_t n)
-{
-    uint32_t crc = crc32c(bytes, n);
-    return ((crc >> 15) | (crc << 17)) + 0xa282ead8;
-}
-
-/* Reads the next record without its first 9 bytes, wall_time; returns its length, 0 at the end. */
-static size_t next_record(FILE *file, char *out, size_t size)
-{
-    uint64_t n;
-    uint32_t sum;
-    if (fread(&n, sizeof n, 1, file) != 1)
-        return 0;
-    cr_assert_eq(fread(&sum, sizeof sum, 1, file), 1);
-    cr_assert_eq(sum, masked(&n, sizeof n));
-    cr_assert(n > 9 && n < size);
-    cr_assert_eq(fread(out, 1, n, file), n);
-    cr_assert_eq(fread(&sum, sizeof sum, 1, file), 1);
-    cr_assert_eq(sum, masked(out, n));
-    cr_assert_eq(out[0], 1 << 3 | 1);
-    memmove(out, out + 9, n - 9);
-    return n - 9;
-}
-
-static void check_record(FILE *file, const char *bytes, size_t n)
-{
-    char record[500];
-    size_t got = next_record(file, record, sizeof record);
-    cr_assert_eq(got, n, "%zu bytes, not %zu", got, n);
-    cr_assert_arr_eq(record, bytes, n);
-}
-#define RECORD(file, bytes) check_record(file, bytes, sizeof(bytes) - 1)
-
 static void write_run(const char *folder, int64_t done)
 {
     static const char *const tags[] = { "loss", "x" };
-    event_file events = { 0 };
-    cr_assert(event_file_open(&events, folder, done));
-    cr_assert(event_file_add(&events, done + 1, 2, tags, (double[]){ 0.5, NAN }));
-    cr_assert(event_file_add(&events, 300, 2, tags, (double[]){ NAN, -2 }));
-    event_file_close(&events);
+    br_summary_writer *w = tensorboard_open(folder, done);
+    cr_assert_not_null(w, "%s", br_error_message());
+    cr_assert(tensorboard_add(w, done + 1, 2, tags, (double[]){ 0.5, NAN }));
+    cr_assert(tensorboard_add(w, 300, 2, tags, (double[]){ NAN, -2 }));
+    br_summary_writer_free(w);
 }
 
 /* Returns the event files in the test's folder, sorted by name. */
@@ -78,25 +30,32 @@ static glob_t list_files(void)
     return found;
 }
 
-Test(tensorboard, records)
+/* Checks that a file contains the bytes of an event after its time, or does not. */
+static void check_event(const char *path, const char *event, size_t n, bool is_there)
 {
+    static char bytes[1 << 20];
+    FILE *file = fopen(path, "rb");
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    cr_assert_eq(memmem(bytes, size, event, n) != NULL, is_there, "%s", path);
+}
+
+Test(tensorboard, runs)
+{
+    static const char loss[] = "\x2a\x0d\x0a\x0b\x0a\4loss\x15\0\0\0\x3f",
+                      start[] = "\x10\x08\x3a\2\x08\1", not_a_number[] = "\1x\x15\0\0\xc0\x7f",
+                      x[] = "\x10\xac\2\x2a\x0a\x0a\x08\x0a\1x\x15\0\0\0\xc0";
     write_run(program_directory, 0);
     write_run(program_directory, 0);
     write_run(program_directory, 7);
     glob_t found = list_files();
     cr_assert_eq(found.gl_pathc, 2, "a new run deletes earlier files, a resumed run does not");
-    FILE *first = fopen(found.gl_pathv[0], "rb"), *second = fopen(found.gl_pathv[1], "rb");
-    RECORD(first, "\x10\0\x1a\x0d"
-                  "brain.Event:2");
-    RECORD(first, "\x10\1\x2a\x0d\x0a\x0b\x0a\4loss\x15\0\0\0\x3f");
-    RECORD(first, "\x10\xac\2\x2a\x0a\x0a\x08\x0a\1x\x15\0\0\0\xc0");
-    RECORD(first, "");
-    RECORD(second, "\x10\7\x1a\x0d"
-                   "brain.Event:2");
-    RECORD(second, "\x10\x08\x3a\2\x08\1");
-    RECORD(second, "\x10\x08\x2a\x0d\x0a\x0b\x0a\4loss\x15\0\0\0\x3f");
-    fclose(first);
-    fclose(second);
+    for (size_t i = 0; i < 2; i++) {
+        check_event(found.gl_pathv[i], loss, sizeof loss - 1, true);
+        check_event(found.gl_pathv[i], x, sizeof x - 1, true);
+        check_event(found.gl_pathv[i], not_a_number, sizeof not_a_number - 1, false);
+        check_event(found.gl_pathv[i], start, sizeof start - 1, i == 1);
+    }
     globfree(&found);
 }
 
@@ -108,4 +67,41 @@ Test(tensorboard, a_folder_whose_name_looks_like_a_pattern)
     write_run(folder, 0);
     write_run(folder, 0);
     program_shell("test \"$(ls \"$OUT/[0-9]*\\b\" | wc -l)\" = 1");
+}
+
+Test(tensorboard, histograms_of_every_second_step)
+{
+    program_check("train copy-task --preset small --steps 5 --histograms 2 --out $OUT/run", 0, "");
+    program_check("train copy-task --preset small --steps 5 --out $OUT/none", 0, "");
+    program_shell("! grep -aq parameters/ $OUT/none/events*");
+    /* Each parameter has two histograms of its values and two of its gradient. */
+    program_shell("grep -ao 'parameters/[a-z0-9._]*' $OUT/run/events* | sort >$OUT/values");
+    program_shell("grep -ao 'gradients/[a-z0-9._]*' $OUT/run/events* | sed s/gradients/parameters/ "
+                  "| sort >$OUT/gradients");
+    program_shell("cmp $OUT/values $OUT/gradients");
+    program_shell(
+        "test $(uniq -c $OUT/values | awk '$1 == 2' | wc -l) = $(sort -u $OUT/values | wc -l)");
+    program_shell("test $(wc -l <$OUT/values) -gt 20");
+}
+
+Test(tensorboard, a_parameter_that_is_nan_has_no_histogram)
+{
+    br_scope *scope = br_scope_begin();
+    br_named_list *list = br_named_list_new();
+    br_tensor *bad = br_full(BR_SHAPE(2), NAN, BR_F32), *good = br_ones(BR_SHAPE(2), BR_F32);
+    br_set_requires_grad(bad, true);
+    br_set_requires_grad(good, true);
+    br_named_list_add(list, "bad", bad);
+    br_named_list_add(list, "frozen", br_ones(BR_SHAPE(2), BR_F32));
+    br_named_list_add(list, "good", good);
+    br_summary_writer *w = tensorboard_open(program_directory, 0);
+    cr_assert(tensorboard_add_histograms(w, 1, list), "%s", br_error_message());
+    char *path = br_strdup(br_summary_writer_path(w));
+    br_summary_writer_free(w);
+    check_event(path, "parameters/good", 15, true);
+    check_event(path, "parameters/bad", 14, false);
+    check_event(path, "frozen", 6, false);
+    br_free(path);
+    br_named_list_free(list);
+    br_scope_end(scope);
 }
