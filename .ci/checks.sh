@@ -383,6 +383,16 @@ announce_packages() {
     fi
 }
 
+# Compares measures of random predictions and texts with scikit-learn and sacrebleu.
+random_measures() {
+    built gcc
+    with_packages .venv-measures scikit-learn sacrebleu
+    .venv-measures/bin/python tests/metrics/compare_metrics.py build/libbrasa.so 1000 "$1" || {
+        echo "To repeat this: BRASA_SEED=$1 .ci/full --only 'measures*'"
+        return 1
+    }
+}
+
 # Reads the event files of a resumed run with TensorBoard.
 tensorboard() {
     built gcc
@@ -675,6 +685,7 @@ full_checks() {
     check "normalizers of random texts" compared "$seed" tests/tokenizers/compare_normalizers.py build/brasa 5000
     check "four kinds of tokenizers, random texts" compared "$seed" tests/tokenizers/compare_many.py build/brasa 40000
     check "tokenizers of random folders" compared "$seed" tests/tokenizers/compare_auto.py build/brasa 150
+    check "measures of random predictions" random_measures "$seed"
     check "chat templates of random conversations" compared "$seed" tests/chat/compare_chat.py build/libbrasa.so 300 30000
     check "pipelines of random models" compared "$seed" tests/pretrained/compare_pipelines.py build/brasa
     check "72 random folders" compared "$seed" tests/pretrained/compare_folders.py build/brasa build/libbrasa.so 72

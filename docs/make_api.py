@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = ROOT / "include" / "brasa"
 PAGES = ROOT / "docs" / "api"
 # The layers from the lowest to the highest, which is the order of the index.
-ORDER = ["tensor", "autograd", "ops", "nn", "optim", "io", "profile", "data", "tokenizers", "chat", "pretrained", "models", "viz", "check", "distributed"]
+ORDER = ["tensor", "autograd", "ops", "nn", "optim", "io", "profile", "data", "tokenizers", "chat", "metrics", "pretrained", "models", "viz", "check", "distributed"]
 
 # The frame of a header: guards, includes, extern "C", and the definitions of BR_API and BR_PRINTF.
 FRAME = re.compile(

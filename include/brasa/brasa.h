@@ -8,6 +8,7 @@
 #include <brasa/data.h>
 #include <brasa/distributed.h>
 #include <brasa/io.h>
+#include <brasa/metrics.h>
 #include <brasa/models.h>
 #include <brasa/nn.h>
 #include <brasa/ops.h>

@@ -282,14 +282,14 @@ Test(summary_writer, embeddings)
     br_tensor *images = br_from_f64(BR_SHAPE(2, 1, 4, 5), (double[40]){ 1 });
     const br_summary_embedding_options *o =
         BR_OPTIONS(br_summary_embedding, .tag = "x/y", .step = 12,
-                   .metadata = (const char *[]){ "a \"b\"", "c\nd\te" }, .label_img = images);
+                   .metadata = (const char *[]){ "a \"b\"", "c\nd\tx" }, .label_img = images);
     br_summary_writer_add_embedding(w, matrix, o);
     br_summary_writer_add_embedding(w, matrix, NULL);
     cr_assert_not(br_failed(), "%s", br_error_message());
     check_file("projector_config.pbtxt", projector_config);
     check_file("00012/x%2fy/tensors.tsv", "1\t-2\t3\n0.100000001\t9.99999968e-21\tnan\n");
-    check_file("00012/x%2fy/metadata.tsv", "a \"b\"\nc\\nd\\te\n");
-    /* Two images of 4 rows and 5 columns beside each other, in a square of 10 columns. */
+    check_file("00012/x%2fy/metadata.tsv", "a \"b\"\nc\\nd\\tx\n");
+    /* Two images of 4 rows and 5 columns, side by side, in a square of 10 columns. */
     check_sprite("00012/x%2fy/sprite.png", 10, 10);
     check_file("00000/default/tensors.tsv", "1\t-2\t3\n0.100000001\t9.99999968e-21\tnan\n");
     o = BR_OPTIONS(br_summary_embedding, .metadata = (const char *[]){ "a\t1", "b\t2" },
