@@ -1,4 +1,5 @@
-/* cli/attention.c - `brasa attention`: writes an HTML page with views of a model's attention. */
+/* cli/attention.c - `brasa attention`: writes an HTML page with views of a model's attention, or an
+ * SVG figure of one of them. */
 #include "cli/attention.h"
 #include "cli/cli.h"
 #include "cli/pretrained.h"
@@ -12,17 +13,18 @@ static const char help[] =
     "       brasa attention --checkpoint FILE [OPTION]... [TEXT]\n"
     "\n"
     "Writes an HTML file with interactive views of a model's attention for a text or a pair of\n"
-    "texts. The file can be viewed offline. For an encoder-decoder such as T5, TEXT is the "
-    "encoder's\n"
-    "input and SECOND TEXT the decoder's output; without SECOND TEXT, the output is generated\n"
-    "greedily. With --checkpoint and without TEXT, the recipe's own example is used.\n"
+    "texts, which can be viewed offline, or a figure of one view as SVG. For an encoder-decoder\n"
+    "such as T5, TEXT is the encoder's input and SECOND TEXT the decoder's output; without SECOND\n"
+    "TEXT, the output is generated greedily. With --checkpoint and without TEXT, the recipe's own\n"
+    "example is used.\n"
     "\n"
     "  -m, --model DIR        model folder as downloaded from the Hugging Face Hub: config.json,\n"
     "                         model.safetensors, and tokenizer.json, vocab.json with merges.txt,\n"
     "                         spiece.model, or vocab.txt; or a GGUF file\n"
     "  -c, --checkpoint FILE  checkpoint written by `brasa train`, such as\n"
     "                         out/copy-task/checkpoint.safetensors\n"
-    "  -o, --out FILE         file to write (default: attention.html)\n"
+    "  -o, --out FILE         file to write (default: attention.html); a name that ends in .svg\n"
+    "                         makes a figure of one head view or model view\n"
     "  -v, --view VIEW        head (all heads of one layer), model (every head of every layer) or\n"
     "                         neuron (how query and key produce the weights of one head);\n"
     "                         separate several by commas: head,neuron (default: head)\n"
@@ -36,6 +38,9 @@ static const char help[] =
     "      --display-mode MODE\n"
     "                         light, dark, or auto to follow the browser (default: auto)\n"
     "      --expanded         neuron view: begin with the computation expanded\n"
+    "      --token N          figure: draw only the lines of the token at this position\n"
+    "      --part PART        figure: encoder, decoder or cross attention of an encoder-decoder\n"
+    "                         (default: encoder)\n"
     "      --raw-tokens       show tokens unchanged, including the tokenizer's space marker\n"
     "      --precision TYPE   precision of stored numbers: f32 (exact), f16 (3 digits), u8\n"
     "                         (2 digits) or auto, which uses fewer digits for a long text\n"
@@ -65,6 +70,7 @@ typedef struct request {
     br_attention_view views[MAX_VIEWS]; /* the first holds the options of all views */
     list heads, include_layers, include_heads;
     br_attention_html_options page;
+    br_attention_svg_options figure;
 } request;
 
 /* ---- The page -------------------------------------------------------------------------------- */
@@ -86,7 +92,13 @@ static void set_views(request *r, const br_attention *attention)
     }
 }
 
-static void write_page(request *r, int n, char **texts)
+static bool is_figure(const request *r)
+{
+    size_t n = strlen(r->out);
+    return n > 4 && strcmp(r->out + n - 4, ".svg") == 0;
+}
+
+static void write_views(request *r, int n, char **texts)
 {
     br_scope *scope = br_no_grad_begin();
     cli_autocast();
@@ -98,7 +110,8 @@ static void write_page(request *r, int n, char **texts)
     if (attention && !br_failed()) {
         set_views(r, attention);
         r->page.title = title ? title : n ? texts[0] : r->checkpoint;
-        size = br_attention_html(r->out, r->n_views, r->views, &r->page);
+        size = is_figure(r) ? br_attention_svg(r->out, r->views, &r->figure)
+                            : br_attention_html(r->out, r->n_views, r->views, &r->page);
     }
     if (size >= 0)
         printf(size < 1000000 ? "Wrote %s: %.0f kB\n" : "Wrote %s: %.1f MB\n", r->out,
@@ -120,7 +133,9 @@ enum {
     EXPANDED,
     RAW,
     PRECISION,
-    CASED
+    CASED,
+    TOKEN,
+    PART
 };
 
 static const struct option options[] = {
@@ -138,6 +153,8 @@ static const struct option options[] = {
     { "raw-tokens", no_argument, NULL, RAW },
     { "precision", required_argument, NULL, PRECISION },
     { "cased", no_argument, NULL, CASED },
+    { "token", required_argument, NULL, TOKEN },
+    { "part", required_argument, NULL, PART },
     CLI_MODEL_OPTIONS,
     { "help", no_argument, NULL, 'h' },
     { 0 },
@@ -145,6 +162,7 @@ static const struct option options[] = {
 
 static const char *const views[] = { "head", "model", "neuron", NULL };
 static const char *const modes[] = { "auto", "light", "dark", NULL };
+static const char *const parts[] = { "encoder", "decoder", "cross", NULL };
 static const char *const precisions[] = { "auto", "f32", "f16", "u8", NULL };
 
 /* Returns the index of the name that equals the first n bytes of text; -1 if there is none. */
@@ -246,6 +264,12 @@ static int parse_value(request *r, int c)
         status = parse_choice("display-mode", modes, &choice);
         view->display_mode = (br_display_mode)choice;
         return status;
+    case TOKEN:
+        return parse_integer("token", &r->figure.token);
+    case PART:
+        status = parse_choice("part", parts, &choice);
+        r->figure.part = (br_attention_part)(BR_ATTENTION_ENCODER + choice);
+        return status;
     case PRECISION:
         status = parse_choice("precision", precisions, &choice);
         r->page.precision = (br_attention_precision)choice;
@@ -284,7 +308,9 @@ static int parse_option(void *of, int c)
 
 int cli_attention(int argc, char **argv)
 {
-    request r = { .out = "attention.html", .page = br_attention_html_defaults() };
+    request r = { .out = "attention.html",
+                  .page = br_attention_html_defaults(),
+                  .figure = br_attention_svg_defaults() };
     int status = cli_options(argc, argv, "m:c:o:v:h", options, help, parse_option, &r);
     if (status != CLI_CONTINUE)
         return status;
@@ -297,10 +323,16 @@ int cli_attention(int argc, char **argv)
         return cli_usage(
             "attention",
             r.model ? "expected one or two texts, got %d" : "expected one text or none, got %d", n);
+    if (is_figure(&r) && (r.n_views > 1 || r.views[0].kind == BR_NEURON_VIEW))
+        return cli_usage("attention", "a figure shows one view, head or model; write several views "
+                                      "and the neuron view to a file .html");
+    if (!is_figure(&r) && (r.figure.token >= 0 || r.figure.part != BR_ATTENTION_SELF))
+        return cli_usage("attention",
+                         "--token and --part require --out with a name that ends in .svg");
     status = r.model ? pretrained_check_folder("--model", r.model) : CLI_CONTINUE;
     if (status != CLI_CONTINUE)
         return status;
     r.n_views = r.n_views ? r.n_views : 1;
-    write_page(&r, n, argv + optind);
+    write_views(&r, n, argv + optind);
     return cli_report();
 }

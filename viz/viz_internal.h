@@ -52,9 +52,10 @@ struct br_attention {
 /* Returns whether a list contains the value; a NULL list contains all. */
 bool br__includes(int64_t n, const int64_t *list, int64_t value);
 bool br__shows(const br_attention_view *view, const br_map *map);
-/* Checks a page's arguments; returns false and records an error if they are not valid. */
-bool br__good_page(int n_views, const br_attention_view *views,
-                   const br_attention_html_options *page);
+/* Returns the layer that a view begins with: its layer, or the lowest included one. */
+int64_t br__layer_of(const br_attention_view *view);
+/* Checks views; returns false and records an error of `op` if they are not valid. */
+bool br__good_views(const char *op, int n_views, const br_attention_view *views);
 
 void br__write_base64(br_writer *w, const char *bytes, size_t n);
 

@@ -155,6 +155,23 @@ BR_API br_attention_html_options br_attention_html_defaults(void);
 BR_API int64_t br_attention_html(const char *path, int n_views, const br_attention_view *views,
                                  const br_attention_html_options *options);
 
+typedef struct br_attention_svg_options {
+    size_t struct_size;
+    const char *title;      /* UTF-8, NULL: none */
+    br_attention_part part; /* BR_ATTENTION_SELF: the first part that has layers */
+    int64_t token;          /* index of the attending token whose lines alone are drawn; -1: all */
+} br_attention_svg_options;
+#define br_attention_svg_default_fields .struct_size = sizeof(br_attention_svg_options), .token = -1
+BR_API br_attention_svg_options br_attention_svg_defaults(void);
+
+/* Draws a head view or a model view into a self-contained SVG file, which needs no browser. A head
+ * view draws its layer, and of its heads those in `heads`. Without a token, it draws the largest
+ * weights: at most about six lines for each token. BR_DISPLAY_DARK draws on a dark ground, every
+ * other display mode on a white one. Fails for a neuron view. Returns the file's size in bytes, or
+ * -1 on error. If path is NULL, only computes the size. `options` may be NULL. */
+BR_API int64_t br_attention_svg(const char *path, const br_attention_view *view,
+                                const br_attention_svg_options *options);
+
 #ifdef __cplusplus
 }
 #endif

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree
 
 from webdriver import Browser
 
@@ -806,6 +807,90 @@ class Tokens(Page):
         self.show("raw")
         heights = {item.box["height"] for item in self.left()}
         self.assertEqual(heights, {ROW})
+
+
+# ---- Figures --------------------------------------------------------------------------------------
+
+class Figures(unittest.TestCase):
+    """Figures that br_attention_svg() writes, read as XML."""
+    SVG = "{http://www.w3.org/2000/svg}"
+
+    def read(self, name):
+        return xml.etree.ElementTree.parse(pages / f"{name}.svg").getroot()
+
+    def lines(self, group):
+        """Returns (x1, y1, x2, y2, opacity) of each line in a group."""
+        return [[float(x) for x in re.findall(r"[\d.]+", path.get("d"))] + [float(path.get("opacity"))]
+                for path in group.findall(f"{self.SVG}path")]
+
+    def groups(self, name):
+        return [g for g in self.read(name).iter(f"{self.SVG}g") if g.get("stroke-width")]
+
+    def texts(self, name):
+        return ["".join(t.itertext()) for t in self.read(name).iter(f"{self.SVG}text")]
+
+    def test_lines_of_a_token(self):
+        group, = self.groups("token")
+        row = softmax_row(0, 8, 2, 13)
+        lines = self.lines(group)
+        self.assertEqual(len(lines), sum(w >= 1 / 512 for w in row))
+        top = lines[0][1] - 2.5 * ROW
+        for x1, y1, x2, y2, opacity in lines:
+            self.assertAlmostEqual(opacity, row[round((y2 - top) / ROW - 0.5)], delta=6e-4)
+            self.assertEqual(y1, lines[0][1])
+        self.assertEqual(group.get("stroke"), "#a3a122")
+        bold = [t.text for t in self.read("token").iter(f"{self.SVG}text") if t.get("font-weight")]
+        self.assertEqual(bold, ["flies"])
+        self.assertIn("A < B", self.texts("token"))
+        self.assertIn("layer 0, head 8", self.texts("token"))
+
+    def test_lines_of_all_tokens(self):
+        """The lines and the note are those of the page."""
+        groups = self.groups("heads")
+        self.assertEqual(len({g.get("stroke") for g in groups}), 12)
+        weights = [w for h in range(12) for i in range(13) for w in softmax_row(0, h, i, 13)]
+        cutoff = min(n / 100 for n in range(1, 100) if sum(w >= n / 100 for w in weights) <= 6 * 13)
+        opacities = sorted(line[4] for g in groups for line in self.lines(g))
+        for seen, weight in zip(opacities, sorted(w for w in weights if w >= cutoff), strict=True):
+            self.assertAlmostEqual(seen, weight, delta=6e-4)
+        self.assertIn(f"{len(opacities)} of 2028 weights, at least {cutoff}", self.texts("heads"))
+        drawn = [self.lines(g) for g in groups]
+        starts = [lines[0][1] % ROW for lines in drawn if lines]
+        self.assertGreater(len(starts), 6)
+        self.assertEqual(len(set(starts)), len(starts), "lines of heads lie side by side")
+
+    def test_axes_of_the_model_view(self):
+        texts = self.texts("model")
+        self.assertEqual(texts[:2], ["Head", "Layer"])
+        self.assertEqual(texts[2:14], [str(n) for n in range(12)])
+        self.assertEqual(texts[14:], ["0", "1", "2", "3"])
+
+    def test_thumbnails_show_weights(self):
+        groups = self.groups("model")
+        self.assertEqual(len(groups), 48)
+        for layer, head in ((0, 0), (2, 7), (3, 11)):
+            seen = [line[4] for line in self.lines(groups[12 * layer + head])]
+            shown = [w for i in range(13) for w in softmax_row(layer, head, i, 13) if w >= 0.02]
+            for a, b in zip(seen, shown, strict=True):
+                self.assertAlmostEqual(a, b, delta=6e-3)
+
+    def test_thumbnails_of_long_texts_are_not_full(self):
+        """The opacities of the lines from one place sum to 1 at most, however long the text is."""
+        for group in self.groups("long_model"):
+            sums = {}
+            for _, y, _, _, opacity in self.lines(group):
+                sums[y] = sums.get(y, 0) + opacity
+            self.assertLess(max(sums.values()), 1.2)
+            self.assertGreater(max(sums.values()), 0.2)
+
+    def test_hostile_tokens(self):
+        texts = self.texts("raw")
+        self.assertIn("&amp;<b>bold</b>", texts)
+        self.assertIn("</script><script>document.t…", texts, "long tokens are cut")
+        self.assertTrue(any(t.startswith("</title>") for t in texts))
+
+    def test_weights_that_are_not_finite_are_told(self):
+        self.assertIn("2 weights are not finite and are missing", self.texts("nan"))
 
 
 # ---- The page ------------------------------------------------------------------------------------

@@ -77,6 +77,14 @@ static void write_page(const char *name, int n_views, const br_attention_view *v
     br_attention_html(path, n_views, views, page);
 }
 
+static void write_figure(const char *name, const br_attention_view *view,
+                         const br_attention_svg_options *options)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s.svg", directory, name);
+    br_attention_svg(path, view, options);
+}
+
 static const char *const pair_tokens[] = { "[CLS]", "time",   "flies", "like",  "an",
                                            "arrow", "[SEP]",  "fruit", "flies", "like",
                                            "a",     "banana", "[SEP]" };
@@ -92,10 +100,13 @@ static void write_pair(void)
         .attention = pair, .heads = heads, .n_heads = 1, .display_mode = BR_DISPLAY_LIGHT
     };
     write_page("head", 1, &view, BR_OPTIONS(br_attention_html, .title = "Heads"));
+    write_figure("token", &view, BR_OPTIONS(br_attention_svg, .token = 2, .title = "A < B"));
     view.heads = NULL;
     view.n_heads = 0;
+    write_figure("heads", &view, NULL);
     view.kind = BR_MODEL_VIEW;
     write_page("model", 1, &view, NULL);
+    write_figure("model", &view, NULL);
     view.kind = BR_NEURON_VIEW;
     view.head = 8;
     write_page("neuron", 1, &view, NULL);
@@ -201,6 +212,7 @@ static void write_hostile(void)
     br_attention_html_options page =
         *BR_OPTIONS(br_attention_html, .title = "</title><script>alert(1)</script> & \"more\"");
     write_page("raw", 1, &raw, &page);
+    write_figure("raw", &raw, BR_OPTIONS(br_attention_svg, .title = page.title));
     write_page("pretty", 1, &pretty, &page);
     br_attention_free(hostile);
 }
@@ -218,6 +230,7 @@ static void write_nan(void)
     br_attention_view views[] = { VIEW(BR_HEAD_VIEW, bad), VIEW(BR_MODEL_VIEW, bad),
                                   VIEW(BR_NEURON_VIEW, bad) };
     write_page("nan", 3, views, NULL);
+    write_figure("nan", &views[0], NULL);
     br_attention_free(bad);
 }
 
@@ -253,6 +266,11 @@ static void write_long(void)
     write_page("long_head", 1, &view, NULL);
     view.kind = BR_MODEL_VIEW;
     write_page("long_model", 1, &view, NULL);
+    view.include_layers = (int64_t[]){ 0 };
+    view.n_include_layers = 1;
+    write_figure("long_model", &view, NULL);
+    view.include_layers = NULL;
+    view.n_include_layers = 0;
     view.kind = BR_NEURON_VIEW;
     view.expanded = true;
     write_page("long_neuron", 1, &view, NULL);
