@@ -24,12 +24,18 @@ static const char help[] =
     "  -c, --checkpoint FILE  checkpoint written by `brasa train`, such as\n"
     "                         out/copy-task/checkpoint.safetensors\n"
     "  -o, --out FILE         file to write (default: attention.html); a name that ends in .svg\n"
-    "                         makes a figure of one head view or model view\n"
-    "  -v, --view VIEW        head (all heads of one layer), model (every head of every layer) or\n"
-    "                         neuron (how query and key produce the weights of one head);\n"
-    "                         separate several by commas: head,neuron (default: head)\n"
+    "                         makes a figure of one view other than the neuron view\n"
+    "  -v, --view VIEW        head (all heads of one layer), heatmap (tokens by tokens), model\n"
+    "                         (every head of every layer) or neuron (how query and key produce\n"
+    "                         the weights of one head); separate several by commas: head,neuron\n"
+    "                         (default: head)\n"
+    "      --map MAP          head view and heat map: weights, rollout (attention rollout over\n"
+    "                         layers) or gradient (gradient x attention of the model's answer);\n"
+    "                         separate several by commas, the first is shown first (default:\n"
+    "                         weights, which the page always has)\n"
     "      --layer N          layer to show first (default: 0)\n"
-    "      --head N           neuron view: head to show first (default: 0)\n"
+    "      --head N           neuron view and heat map: head to show first (default: 0); heat\n"
+    "                         map: also mean or max, of all heads\n"
     "      --heads N,N...     head view: heads to show first (default: all)\n"
     "      --include-layers N,N...\n"
     "                         write only these layers to the file (default: all)\n"
@@ -57,7 +63,7 @@ static const char help[] =
     "                         or medium, which rounds their operands to bf16\n"
     "  -h, --help             show this help\n";
 
-enum { MAX_LISTED = 1024, MAX_VIEWS = 3 };
+enum { MAX_LISTED = 1024, MAX_VIEWS = 4, MAPS = 3 };
 
 typedef struct list {
     int64_t n, items[MAX_LISTED];
@@ -66,6 +72,8 @@ typedef struct list {
 typedef struct request {
     const char *model, *checkpoint, *out;
     bool cased;
+    int n_maps;
+    bool maps[MAPS]; /* by br_attention_map */
     int n_views;
     br_attention_view views[MAX_VIEWS]; /* the first holds the options of all views */
     list heads, include_layers, include_heads;
@@ -89,6 +97,10 @@ static void set_views(request *r, const br_attention *attention)
         br_attention_kind kind = r->views[i].kind;
         r->views[i] = all;
         r->views[i].kind = kind;
+        if (kind != BR_HEAD_VIEW && kind != BR_HEATMAP_VIEW)
+            r->views[i].map = BR_MAP_WEIGHTS;
+        if (kind != BR_HEATMAP_VIEW && all.head < 0)
+            r->views[i].head = 0;
     }
 }
 
@@ -103,9 +115,11 @@ static void write_views(request *r, int n, char **texts)
     br_scope *scope = br_no_grad_begin();
     cli_autocast();
     char *title = n > 1 ? text_format("%s · %s", texts[0], texts[1]) : NULL;
-    br_attention *attention = r->checkpoint
-                                  ? train_attend(r->checkpoint, cli_dtype, n ? texts[0] : NULL)
-                                  : attention_of_model(r->model, r->cased, n, texts);
+    br_attention *attention =
+        r->checkpoint ? train_attend(r->checkpoint, cli_dtype, n ? texts[0] : NULL)
+                      : attention_of_model(r->model, r->cased, r->maps[BR_MAP_GRADIENT], n, texts);
+    if (attention && r->maps[BR_MAP_ROLLOUT])
+        br_attention_add_rollout(attention);
     int64_t size = -1;
     if (attention && !br_failed()) {
         set_views(r, attention);
@@ -135,7 +149,8 @@ enum {
     PRECISION,
     CASED,
     TOKEN,
-    PART
+    PART,
+    MAP
 };
 
 static const struct option options[] = {
@@ -153,6 +168,7 @@ static const struct option options[] = {
     { "raw-tokens", no_argument, NULL, RAW },
     { "precision", required_argument, NULL, PRECISION },
     { "cased", no_argument, NULL, CASED },
+    { "map", required_argument, NULL, MAP },
     { "token", required_argument, NULL, TOKEN },
     { "part", required_argument, NULL, PART },
     CLI_MODEL_OPTIONS,
@@ -160,7 +176,8 @@ static const struct option options[] = {
     { 0 },
 };
 
-static const char *const views[] = { "head", "model", "neuron", NULL };
+static const char *const views[] = { "head", "model", "neuron", "heatmap", NULL };
+static const char *const maps[] = { "weights", "rollout", "gradient", NULL };
 static const char *const modes[] = { "auto", "light", "dark", NULL };
 static const char *const parts[] = { "encoder", "decoder", "cross", NULL };
 static const char *const precisions[] = { "auto", "f32", "f16", "u8", NULL };
@@ -195,6 +212,18 @@ static bool parse_view(request *r, const char *item, size_t n, list *to)
     if (kind < 0 || r->n_views == MAX_VIEWS)
         return false;
     r->views[r->n_views++].kind = (br_attention_kind)kind;
+    return true;
+}
+
+static bool parse_map(request *r, const char *item, size_t n, list *to)
+{
+    (void)to;
+    int map = place_of(item, n, maps);
+    if (map < 0)
+        return false;
+    if (r->n_maps++ == 0)
+        r->views[0].map = (br_attention_map)map;
+    r->maps[map] = true;
     return true;
 }
 
@@ -237,6 +266,18 @@ static int parse_integer(const char *name, int64_t *value)
                            optarg);
 }
 
+static int parse_head(int64_t *head)
+{
+    if (strcmp(optarg, "mean") == 0 || strcmp(optarg, "max") == 0) {
+        *head = strcmp(optarg, "mean") == 0 ? BR_HEAD_MEAN : BR_HEAD_MAX;
+        return 0;
+    }
+    return text_to_integer(optarg, 0, INT32_MAX, head)
+               ? 0
+               : cli_usage("attention",
+                           "--head is '%s', must be a non-negative integer, mean or max", optarg);
+}
+
 /* Handles an option that has a value; returns 0 or the exit status. */
 static int parse_value(request *r, int c)
 {
@@ -247,13 +288,20 @@ static int parse_value(request *r, int c)
         return each(r, optarg, parse_view, NULL)
                    ? 0
                    : cli_usage("attention",
-                               "--view is '%s', must be head, model or neuron, or several of "
-                               "them separated by commas",
+                               "--view is '%s', must be head, model, neuron or heatmap, or "
+                               "several of them separated by commas",
                                optarg);
     case LAYER:
         return parse_integer("layer", &view->layer);
+    case MAP:
+        return each(r, optarg, parse_map, NULL)
+                   ? 0
+                   : cli_usage("attention",
+                               "--map is '%s', must be weights, rollout or gradient, or several "
+                               "of them separated by commas",
+                               optarg);
     case HEAD:
-        return parse_integer("head", &view->head);
+        return parse_head(&view->head);
     case HEADS:
         return parse_list(r, "heads", &r->heads);
     case INCLUDE_LAYERS:
@@ -317,6 +365,8 @@ int cli_attention(int argc, char **argv)
     int n = argc - optind;
     if (!r.model == !r.checkpoint)
         return cli_usage("attention", "either --model or --checkpoint is required");
+    if (r.checkpoint && r.maps[BR_MAP_GRADIENT])
+        return cli_usage("attention", "--map gradient requires --model");
     if (r.checkpoint && cli_adapter)
         return cli_usage("attention", "--adapter requires --model");
     if (r.model ? n < 1 || n > 2 : n > 1)
@@ -324,8 +374,9 @@ int cli_attention(int argc, char **argv)
             "attention",
             r.model ? "expected one or two texts, got %d" : "expected one text or none, got %d", n);
     if (is_figure(&r) && (r.n_views > 1 || r.views[0].kind == BR_NEURON_VIEW))
-        return cli_usage("attention", "a figure shows one view, head or model; write several views "
-                                      "and the neuron view to a file .html");
+        return cli_usage("attention",
+                         "a figure shows one view, head, model or heatmap; write several "
+                         "views and the neuron view to a file .html");
     if (!is_figure(&r) && (r.figure.token >= 0 || r.figure.part != BR_ATTENTION_SELF))
         return cli_usage("attention",
                          "--token and --part require --out with a name that ends in .svg");

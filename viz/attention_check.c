@@ -30,7 +30,9 @@ bool br__includes(int64_t n, const int64_t *list, int64_t value)
 
 bool br__shows(const br_attention_view *v, const br_map *map)
 {
-    return br__includes(v->n_include_layers, v->include_layers, map->layer);
+    bool others = v->kind == BR_HEAD_VIEW || v->kind == BR_HEATMAP_VIEW;
+    return (others || map->kind == BR_MAP_WEIGHTS) &&
+           br__includes(v->n_include_layers, v->include_layers, map->layer);
 }
 
 /* Computes the number of layers of the deepest part, and the largest number of heads among the
@@ -54,9 +56,10 @@ static bool good_choice(const char *op, int view, const br_attention_view *v, in
         br_fail(BR_ERROR_INDEX, op,
                 "view %d: layer is %" PRId64 ", must be 0 .. %" PRId64 " and one of include_layers",
                 view, v->layer, layers - 1);
-    else if (v->head < 0 || v->head >= heads)
-        br_fail(BR_ERROR_INDEX, op, "view %d: head is %" PRId64 ", must be 0 .. %" PRId64, view,
-                v->head, heads - 1);
+    else if (v->head < (v->kind == BR_HEATMAP_VIEW ? BR_HEAD_MAX : 0) || v->head >= heads)
+        br_fail(BR_ERROR_INDEX, op, "view %d: head is %" PRId64 ", must be 0 .. %" PRId64 "%s",
+                view, v->head, heads - 1,
+                v->kind == BR_HEATMAP_VIEW ? ", BR_HEAD_MEAN or BR_HEAD_MAX" : "");
     else if (v->display_mode < BR_DISPLAY_AUTO || v->display_mode > BR_DISPLAY_DARK)
         br_fail(BR_ERROR_ARGUMENT, op, "view %d: display_mode is %d, must be a br_display_mode",
                 view, (int)v->display_mode);
@@ -70,9 +73,29 @@ static bool good_choice(const char *op, int view, const br_attention_view *v, in
     return !br_failed();
 }
 
+static bool good_map(const char *op, int view, const br_attention_view *v)
+{
+    static const char *const adders[] = { "add", "add_rollout", "add_gradient" };
+    if (v->map < BR_MAP_WEIGHTS || v->map > BR_MAP_GRADIENT)
+        return br_fail(BR_ERROR_ARGUMENT, op, "view %d: map is %d, must be a br_attention_map",
+                       view, (int)v->map);
+    if (v->map != BR_MAP_WEIGHTS && v->kind != BR_HEAD_VIEW && v->kind != BR_HEATMAP_VIEW)
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "view %d: map is %d, but only head views and heat maps have maps other than "
+                       "BR_MAP_WEIGHTS",
+                       view, (int)v->map);
+    for (int64_t i = 0; i < v->attention->n_maps; i++)
+        if (v->attention->maps[i].kind == v->map && br__shows(v, &v->attention->maps[i]))
+            return true;
+    return br_fail(BR_ERROR_ARGUMENT, op,
+                   "view %d: map is %d, but the view includes no layer with it: call "
+                   "br_attention_%s()",
+                   view, (int)v->map, adders[v->map]);
+}
+
 static bool good_view(const char *op, int view, const br_attention_view *v)
 {
-    if (v->kind < BR_HEAD_VIEW || v->kind > BR_NEURON_VIEW)
+    if (v->kind < BR_HEAD_VIEW || v->kind > BR_HEATMAP_VIEW)
         return br_fail(BR_ERROR_ARGUMENT, op, "view %d: kind is %d, must be a br_attention_kind",
                        view, (int)v->kind);
     if (!v->attention || v->attention->n_maps == 0)
@@ -83,7 +106,7 @@ static bool good_view(const char *op, int view, const br_attention_view *v)
         return false;
     return good_list(op, view, "heads", v->n_heads, v->heads, heads) &&
            good_list(op, view, "include_heads", v->n_include_heads, v->include_heads, heads) &&
-           good_choice(op, view, v, layers, heads);
+           good_choice(op, view, v, layers, heads) && good_map(op, view, v);
 }
 
 int64_t br__layer_of(const br_attention_view *v)

@@ -183,11 +183,26 @@ const br_map *br__figure_map(const br_figure *f, int64_t layer)
     const br_map *first = NULL;
     for (int64_t i = 0; i < a->n_maps; i++) {
         const br_map *m = &a->maps[i];
-        if (m->part != f->part || !br__shows(f->view, m))
+        if (m->part != f->part || m->kind != f->view->map || !br__shows(f->view, m))
             continue;
         if (m->layer == layer)
             return m;
         first = first ? first : m;
     }
     return first;
+}
+
+void br__figure_scale(br_figure *f, const br_map *m)
+{
+    const float *w = br_data_f32(m->weights);
+    float largest = 0;
+    for (int64_t i = 0; m->kind == BR_MAP_GRADIENT && i < br_numel(m->weights); i++)
+        largest = isfinite(w[i]) && w[i] > largest ? w[i] : largest;
+    f->scale = largest > 0 ? 1 / (double)largest : 1;
+}
+
+void br__figure_layer(const br_figure *f, const br_map *m)
+{
+    static const char *const names[] = { "", "rollout, ", "gradient \xc3\x97 attention, " };
+    br__write(f->out, "%slayer %" PRId64, names[m->kind], m->layer);
 }

@@ -12,7 +12,8 @@ typedef struct br_figure {
     int64_t token; /* -1: none is selected */
     int64_t n_left, n_right;
     char *const *left, *const *right;
-    int64_t bad; /* weights that are not finite, among those drawn */
+    double scale; /* opacity of a weight of 1: 1, but a gradient's largest weight is opaque */
+    int64_t bad;  /* weights that are not finite, among those drawn */
     br_writer *out;
 } br_figure;
 
@@ -45,13 +46,19 @@ void br__figure_note_bad(const br_figure *f, double x, double y);
 
 /* ---- Views ----------------------------------------------------------------------------------- */
 
-/* Returns the part's map of a layer, or its first included one, or NULL if the part has none. */
+/* Returns the part's map of a layer, of the view's kind, or the first included one, or NULL if the
+ * part has none. */
 const br_map *br__figure_map(const br_figure *f, int64_t layer);
 static inline float br__figure_weight(const br_map *m, int64_t head, int64_t i, int64_t j)
 {
     const int64_t *sizes = br_sizes(m->weights);
     return br_data_f32(m->weights)[(head * sizes[1] + i) * sizes[2] + j];
 }
+/* Sets f->scale for a map. */
+void br__figure_scale(br_figure *f, const br_map *m);
+/* Writes the layer's number, and what is shown if it is not the weights. */
+void br__figure_layer(const br_figure *f, const br_map *m);
 void br__figure_model(br_figure *f);
+void br__figure_heatmap(br_figure *f);
 
 #endif

@@ -113,9 +113,11 @@ static const br_map *map_of(const page *p, int view, int64_t map, bool *neurons)
     return &a->maps[map];
 }
 
-/* Logarithms can only represent weights in 0 .. 1. */
+/* Logarithms can only represent weights in 0 .. 1. Gradients may be too small for f16. */
 static br_value_type type_of(const page *p, const br_map *map)
 {
+    if (map->kind == BR_MAP_GRADIENT)
+        return BR_VALUES_F32;
     return p->weights == BR_VALUES_U8 && !map->in_range ? BR_VALUES_F16 : p->weights;
 }
 
@@ -141,13 +143,16 @@ static void put_values(page *p, int view, int64_t map)
 
 static void put_map(page *p, int view, int64_t map)
 {
+    static const char *const kinds[] = { "weights", "rollout", "gradient" };
     static const char *const parts[] = { "self", "encoder", "decoder", "cross" };
     static const char *const types[] = { "f32", "f16", "u8" };
     bool neurons;
     const br_map *m = map_of(p, view, map, &neurons);
     br_writer *out = p->out;
     const int64_t *sizes = br_sizes(m->weights);
-    br__write(out, "{\"part\":\"%s\",\"layer\":%" PRId64 ",\"name\":", parts[m->part], m->layer);
+    br__write(out,
+              "{\"kind\":\"%s\",\"part\":\"%s\",\"layer\":%" PRId64 ",\"name\":", kinds[m->kind],
+              parts[m->part], m->layer);
     put_string(out, m->name);
     br__write(out, ",\"heads\":%" PRId64 ",\"rows\":%" PRId64 ",\"columns\":%" PRId64, sizes[0],
               sizes[1], sizes[2]);
@@ -181,7 +186,8 @@ static void put_attention(page *p, int view)
 
 static void put_view(page *p, int view)
 {
-    static const char *const kinds[] = { "head", "model", "neuron" };
+    static const char *const kinds[] = { "head", "model", "neuron", "heatmap" };
+    static const char *const maps[] = { "weights", "rollout", "gradient" };
     static const char *const modes[] = { "auto", "light", "dark" };
     const br_attention_view *v = &p->views[view];
     br__write(p->out, "%s{\"kind\":\"%s\",\"data\":%d,\"layer\":%" PRId64 ",\"head\":%" PRId64,
@@ -189,8 +195,9 @@ static void put_view(page *p, int view)
     put_list(p->out, "heads", v->n_heads, v->heads);
     put_list(p->out, "layers", v->n_include_layers, v->include_layers);
     put_list(p->out, "includeHeads", v->n_include_heads, v->include_heads);
-    br__write(p->out, ",\"mode\":\"%s\",\"prettify\":%s,\"expanded\":%s}", modes[v->display_mode],
-              v->raw_tokens ? "false" : "true", v->expanded ? "true" : "false");
+    br__write(p->out, ",\"map\":\"%s\",\"mode\":\"%s\",\"prettify\":%s,\"expanded\":%s}",
+              maps[v->map], modes[v->display_mode], v->raw_tokens ? "false" : "true",
+              v->expanded ? "true" : "false");
 }
 
 static void put_description(page *p)

@@ -49,7 +49,7 @@ static void count_weights(head_figure *h, int64_t counts[101])
     for (int64_t k = 0; k < h->n_heads; k++)
         for (int64_t i = 0; i < h->f->n_left; i++)
             for (int64_t j = 0; j < h->f->n_right; j++) {
-                double w = (double)br__figure_weight(h->map, h->heads[k], i, j);
+                double w = h->f->scale * (double)br__figure_weight(h->map, h->heads[k], i, j);
                 h->f->bad += !isfinite(w);
                 if (isfinite(w) && w >= faintest)
                     counts[(int)fmin(floor(w * 100), 100)]++;
@@ -70,10 +70,10 @@ static void choose_cutoff(head_figure *h)
     h->cutoff = h->f->token >= 0 ? faintest : fmax((double)br__min(n, 100) / 100, faintest);
 }
 
-/* Returns the weight of a line, or 0 if it is not drawn. */
+/* Returns the opacity of a line, or 0 if it is not drawn. */
 static double line_weight(const head_figure *h, int64_t k, int64_t i, int64_t j)
 {
-    double w = (double)br__figure_weight(h->map, h->heads[k], i, j);
+    double w = h->f->scale * (double)br__figure_weight(h->map, h->heads[k], i, j);
     bool chosen = h->f->token < 0 || h->f->token == i;
     return chosen && isfinite(w) && w >= h->cutoff ? fmin(w, 1) : 0;
 }
@@ -152,8 +152,8 @@ static void draw_titles(const head_figure *h)
               "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">",
               br__figure_soft(h->f), h->left - 7, h->top - 8, h->right + 7, h->top - 8,
               (h->left + h->right) / 2, h->top - 8);
-    br__write(h->f->out, "layer %" PRId64, h->map->layer);
-    if (h->n_heads == 1)
+    br__figure_layer(h->f, h->map);
+    if (h->n_heads == 1 && h->map->kind == BR_MAP_WEIGHTS)
         br__write(h->f->out, ", head %" PRId64, h->heads[0]);
     br__write(h->f->out, "</text></g>\n");
 }
@@ -210,6 +210,7 @@ static void draw_head_view(br_figure *f)
     head_figure h = { .f = f, .map = br__figure_map(f, br__layer_of(f->view)) };
     if (!choose_heads(&h))
         return;
+    br__figure_scale(f, h.map);
     choose_cutoff(&h);
     lay_out(&h);
     double squares = h.height, notes = squares + rows_of_heads(&h) * SQUARES;
@@ -225,7 +226,7 @@ static void draw_head_view(br_figure *f)
         br__write(f->out,
                   "<text x=\"%d\" y=\"%.1f\" font-size=\"12\" fill=\"%s\">%" PRId64 " of %" PRId64
                   " weights, at least %.2g</text>\n",
-                  MARGIN, notes + 8, br__figure_soft(f), h.shown, h.all, h.cutoff);
+                  MARGIN, notes + 8, br__figure_soft(f), h.shown, h.all, h.cutoff / f->scale);
     br__figure_note_bad(f, MARGIN, notes + 8 + (cut ? NOTE : 0));
     br_free(h.heads);
 }
@@ -238,7 +239,7 @@ BR_DEFINE_DEFAULTS(br_attention_svg)
 static br_attention_part part_of(const br_attention_view *v, br_attention_part part)
 {
     for (int64_t i = 0; part == BR_ATTENTION_SELF && i < v->attention->n_maps; i++)
-        if (br__shows(v, &v->attention->maps[i]))
+        if (v->attention->maps[i].kind == v->map && br__shows(v, &v->attention->maps[i]))
             return v->attention->maps[i].part;
     return part;
 }
@@ -271,7 +272,11 @@ static bool fill_figure(br_figure *f, const br_attention_svg_options *o)
 int64_t br_attention_svg(const char *path, const br_attention_view *view,
                          const br_attention_svg_options *options)
 {
-    static void (*const draw[])(br_figure *) = { draw_head_view, br__figure_model };
+    static void (*const draw[])(br_figure *) = {
+        [BR_HEAD_VIEW] = draw_head_view,
+        [BR_MODEL_VIEW] = br__figure_model,
+        [BR_HEATMAP_VIEW] = br__figure_heatmap,
+    };
     const br_attention_svg_options *o = BR_OPTIONS_OF(op, br_attention_svg, options);
     br_figure f = { .view = view };
     if (br_failed() || !br__good_views(op, 1, view))

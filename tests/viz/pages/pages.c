@@ -199,6 +199,9 @@ static const char *const hostile_tokens[] = {
     "\xe2\x96\x81time",
     "time</w>",
     "##ing",
+    "\xe2\x96\x81",
+    "\n",
+    "e\xcc\x81\xcc\x80\xcc\xa3",
 };
 enum { HOSTILE = sizeof hostile_tokens / sizeof *hostile_tokens };
 
@@ -228,8 +231,9 @@ static void write_nan(void)
     br_attention_add(bad, BR_ATTENTION_SELF, "layer.0", w, vectors_of(&s, 0, 3, 0.3),
                      vectors_of(&s, 0, 3, 2.2));
     br_attention_view views[] = { VIEW(BR_HEAD_VIEW, bad), VIEW(BR_MODEL_VIEW, bad),
-                                  VIEW(BR_NEURON_VIEW, bad) };
-    write_page("nan", 3, views, NULL);
+                                  VIEW(BR_NEURON_VIEW, bad), VIEW(BR_HEATMAP_VIEW, bad) };
+    write_page("nan", 4, views, NULL);
+    write_figure("nan_heat", &views[3], NULL);
     write_figure("nan", &views[0], NULL);
     br_attention_free(bad);
 }
@@ -247,6 +251,49 @@ static void write_precisions(void)
         write_page(names[type], 2, views, &page);
     }
     br_attention_free(pair);
+}
+
+/* Returns the factor of a weight in the output whose gradient is shown. */
+static br_tensor *factors_of(const shape *s, int64_t l)
+{
+    br_tensor *t = br_empty(BR_SHAPE(1, s->heads, s->rows, s->columns), BR_F32);
+    float *f = br_data_f32(t);
+    for (int64_t h = 0; f && h < s->heads; h++)
+        for (int64_t i = 0; i < s->rows; i++)
+            for (int64_t j = 0; j < s->columns; j++)
+                *f++ = (float)(0.01 * sin((double)(1 + l + h + i + 2 * j)));
+    return t;
+}
+
+/* Weights, their rollout, and the gradient of the sum of weights x factors. */
+static void write_maps(void)
+{
+    static const char *const tokens[] = { "[CLS]", "time", "flies", "like", "[SEP]" };
+    const shape s = { 2, 3, 5, 5, 3, false };
+    br_scope *scope = br_enable_grad_begin();
+    br_recorder *recorder = br_recorder_begin();
+    br_tensor *output = NULL;
+    for (int64_t l = 0; l < s.layers; l++) {
+        br_tensor *w = br_set_requires_grad(weights_of(&s, l), true);
+        br_tensor *sum = br_sum(br_mul(br_tap_attention(NULL, NULL, w, false), factors_of(&s, l)));
+        output = output ? br_add(output, sum) : sum;
+    }
+    br_attention *a = br_attention_new(&(br_attention_text){ .n_tokens = 5, .tokens = tokens });
+    br_attention_add_recorded(a, recorder);
+    br_attention_add_rollout(a);
+    br_attention_add_gradient(a, recorder, output);
+    br_attention_view views[] = { VIEW(BR_HEATMAP_VIEW, a), VIEW(BR_HEAD_VIEW, a),
+                                  VIEW(BR_MODEL_VIEW, a) };
+    views[0].head = BR_HEAD_MEAN;
+    views[1].map = BR_MAP_ROLLOUT;
+    views[1].layer = 1;
+    write_page("maps", 3, views, NULL);
+    write_figure("heatmap", &views[0], NULL);
+    views[0].map = BR_MAP_GRADIENT;
+    write_figure("gradient", &views[0], NULL);
+    br_attention_free(a);
+    br_recorder_end(recorder);
+    br_scope_end(scope);
 }
 
 /* 512 tokens, 12 layers, 12 heads. */
@@ -271,6 +318,8 @@ static void write_long(void)
     write_figure("long_model", &view, NULL);
     view.include_layers = NULL;
     view.n_include_layers = 0;
+    view.kind = BR_HEATMAP_VIEW;
+    write_page("long_heat", 1, &view, NULL);
     view.kind = BR_NEURON_VIEW;
     view.expanded = true;
     write_page("long_neuron", 1, &view, NULL);
@@ -292,6 +341,7 @@ int main(int argc, char **argv)
     write_hostile();
     write_nan();
     write_precisions();
+    write_maps();
     write_long();
     br_scope_end(scope);
     int status = br_report(stderr);
