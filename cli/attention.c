@@ -1,4 +1,5 @@
-/* cli/attention.c - `brasa attention`: writes an HTML page with views of a model's attention. */
+/* cli/attention.c - `brasa attention`: writes an HTML page with views of a model's attention, or an
+ * SVG figure of one of them. */
 #include "cli/attention.h"
 #include "cli/cli.h"
 #include "cli/pretrained.h"
@@ -12,22 +13,29 @@ static const char help[] =
     "       brasa attention --checkpoint FILE [OPTION]... [TEXT]\n"
     "\n"
     "Writes an HTML file with interactive views of a model's attention for a text or a pair of\n"
-    "texts. The file can be viewed offline. For an encoder-decoder such as T5, TEXT is the "
-    "encoder's\n"
-    "input and SECOND TEXT the decoder's output; without SECOND TEXT, the output is generated\n"
-    "greedily. With --checkpoint and without TEXT, the recipe's own example is used.\n"
+    "texts, which can be viewed offline, or a figure of one view as SVG. For an encoder-decoder\n"
+    "such as T5, TEXT is the encoder's input and SECOND TEXT the decoder's output; without SECOND\n"
+    "TEXT, the output is generated greedily. With --checkpoint and without TEXT, the recipe's own\n"
+    "example is used.\n"
     "\n"
     "  -m, --model DIR        model folder as downloaded from the Hugging Face Hub: config.json,\n"
     "                         model.safetensors, and tokenizer.json, vocab.json with merges.txt,\n"
     "                         spiece.model, or vocab.txt; or a GGUF file\n"
     "  -c, --checkpoint FILE  checkpoint written by `brasa train`, such as\n"
     "                         out/copy-task/checkpoint.safetensors\n"
-    "  -o, --out FILE         file to write (default: attention.html)\n"
-    "  -v, --view VIEW        head (all heads of one layer), model (every head of every layer) or\n"
-    "                         neuron (how query and key produce the weights of one head);\n"
-    "                         separate several by commas: head,neuron (default: head)\n"
+    "  -o, --out FILE         file to write (default: attention.html); a name that ends in .svg\n"
+    "                         makes a figure of one view other than the neuron view\n"
+    "  -v, --view VIEW        head (all heads of one layer), heatmap (tokens by tokens), model\n"
+    "                         (every head of every layer) or neuron (how query and key produce\n"
+    "                         the weights of one head); separate several by commas: head,neuron\n"
+    "                         (default: head)\n"
+    "      --map MAP          head view and heat map: weights, rollout (attention rollout over\n"
+    "                         layers) or gradient (gradient x attention of the model's answer);\n"
+    "                         separate several by commas, the first is shown first (default:\n"
+    "                         weights, which the page always has)\n"
     "      --layer N          layer to show first (default: 0)\n"
-    "      --head N           neuron view: head to show first (default: 0)\n"
+    "      --head N           neuron view and heat map: head to show first (default: 0); heat\n"
+    "                         map: also mean or max, of all heads\n"
     "      --heads N,N...     head view: heads to show first (default: all)\n"
     "      --include-layers N,N...\n"
     "                         write only these layers to the file (default: all)\n"
@@ -36,6 +44,9 @@ static const char help[] =
     "      --display-mode MODE\n"
     "                         light, dark, or auto to follow the browser (default: auto)\n"
     "      --expanded         neuron view: begin with the computation expanded\n"
+    "      --token N          figure: draw only the lines of the token at this position\n"
+    "      --part PART        figure: encoder, decoder or cross attention of an encoder-decoder\n"
+    "                         (default: encoder)\n"
     "      --raw-tokens       show tokens unchanged, including the tokenizer's space marker\n"
     "      --precision TYPE   precision of stored numbers: f32 (exact), f16 (3 digits), u8\n"
     "                         (2 digits) or auto, which uses fewer digits for a long text\n"
@@ -52,7 +63,7 @@ static const char help[] =
     "                         or medium, which rounds their operands to bf16\n"
     "  -h, --help             show this help\n";
 
-enum { MAX_LISTED = 1024, MAX_VIEWS = 3 };
+enum { MAX_LISTED = 1024, MAX_VIEWS = 4, MAPS = 3 };
 
 typedef struct list {
     int64_t n, items[MAX_LISTED];
@@ -61,10 +72,13 @@ typedef struct list {
 typedef struct request {
     const char *model, *checkpoint, *out;
     bool cased;
+    int n_maps;
+    bool maps[MAPS]; /* by br_attention_map */
     int n_views;
     br_attention_view views[MAX_VIEWS]; /* the first holds the options of all views */
     list heads, include_layers, include_heads;
     br_attention_html_options page;
+    br_attention_svg_options figure;
 } request;
 
 /* ---- The page -------------------------------------------------------------------------------- */
@@ -83,22 +97,35 @@ static void set_views(request *r, const br_attention *attention)
         br_attention_kind kind = r->views[i].kind;
         r->views[i] = all;
         r->views[i].kind = kind;
+        if (kind != BR_HEAD_VIEW && kind != BR_HEATMAP_VIEW)
+            r->views[i].map = BR_MAP_WEIGHTS;
+        if (kind != BR_HEATMAP_VIEW && all.head < 0)
+            r->views[i].head = 0;
     }
 }
 
-static void write_page(request *r, int n, char **texts)
+static bool is_figure(const request *r)
+{
+    size_t n = strlen(r->out);
+    return n > 4 && strcmp(r->out + n - 4, ".svg") == 0;
+}
+
+static void write_views(request *r, int n, char **texts)
 {
     br_scope *scope = br_no_grad_begin();
     cli_autocast();
     char *title = n > 1 ? text_format("%s · %s", texts[0], texts[1]) : NULL;
-    br_attention *attention = r->checkpoint
-                                  ? train_attend(r->checkpoint, cli_dtype, n ? texts[0] : NULL)
-                                  : attention_of_model(r->model, r->cased, n, texts);
+    br_attention *attention =
+        r->checkpoint ? train_attend(r->checkpoint, cli_dtype, n ? texts[0] : NULL)
+                      : attention_of_model(r->model, r->cased, r->maps[BR_MAP_GRADIENT], n, texts);
+    if (attention && r->maps[BR_MAP_ROLLOUT])
+        br_attention_add_rollout(attention);
     int64_t size = -1;
     if (attention && !br_failed()) {
         set_views(r, attention);
         r->page.title = title ? title : n ? texts[0] : r->checkpoint;
-        size = br_attention_html(r->out, r->n_views, r->views, &r->page);
+        size = is_figure(r) ? br_attention_svg(r->out, r->views, &r->figure)
+                            : br_attention_html(r->out, r->n_views, r->views, &r->page);
     }
     if (size >= 0)
         printf(size < 1000000 ? "Wrote %s: %.0f kB\n" : "Wrote %s: %.1f MB\n", r->out,
@@ -120,7 +147,10 @@ enum {
     EXPANDED,
     RAW,
     PRECISION,
-    CASED
+    CASED,
+    TOKEN,
+    PART,
+    MAP
 };
 
 static const struct option options[] = {
@@ -138,13 +168,18 @@ static const struct option options[] = {
     { "raw-tokens", no_argument, NULL, RAW },
     { "precision", required_argument, NULL, PRECISION },
     { "cased", no_argument, NULL, CASED },
+    { "map", required_argument, NULL, MAP },
+    { "token", required_argument, NULL, TOKEN },
+    { "part", required_argument, NULL, PART },
     CLI_MODEL_OPTIONS,
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };
 
-static const char *const views[] = { "head", "model", "neuron", NULL };
+static const char *const views[] = { "head", "model", "neuron", "heatmap", NULL };
+static const char *const maps[] = { "weights", "rollout", "gradient", NULL };
 static const char *const modes[] = { "auto", "light", "dark", NULL };
+static const char *const parts[] = { "encoder", "decoder", "cross", NULL };
 static const char *const precisions[] = { "auto", "f32", "f16", "u8", NULL };
 
 /* Returns the index of the name that equals the first n bytes of text; -1 if there is none. */
@@ -177,6 +212,18 @@ static bool parse_view(request *r, const char *item, size_t n, list *to)
     if (kind < 0 || r->n_views == MAX_VIEWS)
         return false;
     r->views[r->n_views++].kind = (br_attention_kind)kind;
+    return true;
+}
+
+static bool parse_map(request *r, const char *item, size_t n, list *to)
+{
+    (void)to;
+    int map = place_of(item, n, maps);
+    if (map < 0)
+        return false;
+    if (r->n_maps++ == 0)
+        r->views[0].map = (br_attention_map)map;
+    r->maps[map] = true;
     return true;
 }
 
@@ -219,6 +266,18 @@ static int parse_integer(const char *name, int64_t *value)
                            optarg);
 }
 
+static int parse_head(int64_t *head)
+{
+    if (strcmp(optarg, "mean") == 0 || strcmp(optarg, "max") == 0) {
+        *head = strcmp(optarg, "mean") == 0 ? BR_HEAD_MEAN : BR_HEAD_MAX;
+        return 0;
+    }
+    return text_to_integer(optarg, 0, INT32_MAX, head)
+               ? 0
+               : cli_usage("attention",
+                           "--head is '%s', must be a non-negative integer, mean or max", optarg);
+}
+
 /* Handles an option that has a value; returns 0 or the exit status. */
 static int parse_value(request *r, int c)
 {
@@ -229,13 +288,20 @@ static int parse_value(request *r, int c)
         return each(r, optarg, parse_view, NULL)
                    ? 0
                    : cli_usage("attention",
-                               "--view is '%s', must be head, model or neuron, or several of "
-                               "them separated by commas",
+                               "--view is '%s', must be head, model, neuron or heatmap, or "
+                               "several of them separated by commas",
                                optarg);
     case LAYER:
         return parse_integer("layer", &view->layer);
+    case MAP:
+        return each(r, optarg, parse_map, NULL)
+                   ? 0
+                   : cli_usage("attention",
+                               "--map is '%s', must be weights, rollout or gradient, or several "
+                               "of them separated by commas",
+                               optarg);
     case HEAD:
-        return parse_integer("head", &view->head);
+        return parse_head(&view->head);
     case HEADS:
         return parse_list(r, "heads", &r->heads);
     case INCLUDE_LAYERS:
@@ -245,6 +311,12 @@ static int parse_value(request *r, int c)
     case MODE:
         status = parse_choice("display-mode", modes, &choice);
         view->display_mode = (br_display_mode)choice;
+        return status;
+    case TOKEN:
+        return parse_integer("token", &r->figure.token);
+    case PART:
+        status = parse_choice("part", parts, &choice);
+        r->figure.part = (br_attention_part)(BR_ATTENTION_ENCODER + choice);
         return status;
     case PRECISION:
         status = parse_choice("precision", precisions, &choice);
@@ -284,23 +356,34 @@ static int parse_option(void *of, int c)
 
 int cli_attention(int argc, char **argv)
 {
-    request r = { .out = "attention.html", .page = br_attention_html_defaults() };
+    request r = { .out = "attention.html",
+                  .page = br_attention_html_defaults(),
+                  .figure = br_attention_svg_defaults() };
     int status = cli_options(argc, argv, "m:c:o:v:h", options, help, parse_option, &r);
     if (status != CLI_CONTINUE)
         return status;
     int n = argc - optind;
     if (!r.model == !r.checkpoint)
         return cli_usage("attention", "either --model or --checkpoint is required");
+    if (r.checkpoint && r.maps[BR_MAP_GRADIENT])
+        return cli_usage("attention", "--map gradient requires --model");
     if (r.checkpoint && cli_adapter)
         return cli_usage("attention", "--adapter requires --model");
     if (r.model ? n < 1 || n > 2 : n > 1)
         return cli_usage(
             "attention",
             r.model ? "expected one or two texts, got %d" : "expected one text or none, got %d", n);
+    if (is_figure(&r) && (r.n_views > 1 || r.views[0].kind == BR_NEURON_VIEW))
+        return cli_usage("attention",
+                         "a figure shows one view, head, model or heatmap; write several "
+                         "views and the neuron view to a file .html");
+    if (!is_figure(&r) && (r.figure.token >= 0 || r.figure.part != BR_ATTENTION_SELF))
+        return cli_usage("attention",
+                         "--token and --part require --out with a name that ends in .svg");
     status = r.model ? pretrained_check_folder("--model", r.model) : CLI_CONTINUE;
     if (status != CLI_CONTINUE)
         return status;
     r.n_views = r.n_views ? r.n_views : 1;
-    write_page(&r, n, argv + optind);
+    write_views(&r, n, argv + optind);
     return cli_report();
 }

@@ -64,11 +64,11 @@ static bool read_source(subject *s, int n, char **texts)
 }
 
 /* Runs the model without a mask: one text has no padding. */
-static void run(const subject *s)
+static br_tensor *run(const subject *s)
 {
     br_model_input input = { .batch = s->batch, .decoder_ids = s->decoder_ids };
     input.batch.attention_mask = NULL;
-    s->class->forward(s->model, &input);
+    return s->class->forward(s->model, &input);
 }
 
 /* An encoder-decoder writes its output itself if there is only one text. */
@@ -76,6 +76,76 @@ static bool can_show(const br_model_class *class)
 {
     return class->shows_attention && class->forward &&
            (!class->encoder_decoder || class->language_model);
+}
+
+/* Returns the class of the folder's own architecture if it can show attention, or else `base`. */
+static const br_model_class *own_class(const char *dir, const br_model_class *base)
+{
+    br_auto_config *config = br_auto_config_load(dir);
+    const char *type = config ? br_auto_config_model_type(config) : NULL;
+    const br_model_family *family = type ? br_model_family_find(type) : NULL;
+    bool named = family && br_auto_config_has(config, "architectures") &&
+                 br_auto_config_list_size(config, "architectures") > 0;
+    const char *name = named ? br_auto_config_list_string(config, "architectures", 0) : NULL;
+    for (const br_model_class *c = name ? family->classes : NULL; c && c->name; c++)
+        if (strcmp(c->name, name) == 0 && can_show(c))
+            base = c;
+    br_auto_config_free(config);
+    return base;
+}
+
+/* ---- The gradient ---------------------------------------------------------------------------- */
+
+/* Returns the position of the token whose logits are the model's answer: the first [MASK] of a
+ * masked language model, or the first token; the last of a decoder. */
+static int64_t answering_token(const subject *s, int64_t n)
+{
+    if (s->class->task != BR_TASK_MASKED_LM)
+        return n - 1;
+    int64_t mask = br_tokenizer_special_id(s->tokenizer, BR_TOKEN_MASK);
+    const int64_t *ids = br_data_i64(s->batch.ids);
+    for (int64_t i = 0; ids && i < n; i++)
+        if (ids[i] == mask)
+            return i;
+    return 0;
+}
+
+/* Returns the number whose gradient is shown: the largest logit of the model's answer. A model
+ * without logits has half the squared length of the mean of its last hidden states. */
+static br_tensor *answer_of(const subject *s, br_tensor *result)
+{
+    switch (s->class->task) {
+    case BR_TASK_MASKED_LM:
+    case BR_TASK_CAUSAL_LM:
+    case BR_TASK_SEQ2SEQ_LM:
+        return br_max(br_select(result, 1, answering_token(s, br_size(result, 1))));
+    case BR_TASK_BASE: {
+        br_tensor *mean = br_mean_dim(result, 1, (int64_t[]){ 1 }, false);
+        return br_mul_scalar(br_sum(br_mul(mean, mean)), 0.5);
+    }
+    default:
+        return br_max(result);
+    }
+}
+
+/* Runs the model with gradients on, and adds its attention and the gradient. */
+static void add_with_gradient(const subject *s, br_attention *attention)
+{
+    br_scope *scope = br_enable_grad_begin();
+    br_recorder *recorder = br_recorder_begin();
+    br_tensor *answer = answer_of(s, run(s));
+    br_attention_add_recorded(attention, recorder);
+    br_attention_add_gradient(attention, recorder, answer);
+    br_recorder_end(recorder);
+    br_scope_end(scope);
+}
+
+static void add_attention(const subject *s, br_attention *attention)
+{
+    br_recorder *recorder = br_recorder_begin();
+    run(s);
+    br_attention_add_recorded(attention, recorder);
+    br_recorder_end(recorder);
 }
 
 /* Returns true if tokens represent bytes, which are decoded before they are shown. */
@@ -146,20 +216,18 @@ static br_attention *attention_of(const subject *s)
     return attention;
 }
 
-br_attention *attention_of_model(const char *dir, bool cased, int n, char **texts)
+br_attention *attention_of_model(const char *dir, bool cased, bool gradient, int n, char **texts)
 {
     subject s = { .dir = dir, .class = pretrained_class(dir, can_show, "attention") };
+    if (s.class && gradient)
+        s.class = own_class(dir, s.class);
     s.tokenizer = s.class ? cli_open_tokenizer(dir, cased) : NULL;
     if (s.tokenizer)
         s.model = pretrained_load(dir, s.class->name, s.tokenizer, NULL);
     bool ok = s.model && (s.class->encoder_decoder ? read_source : read_texts)(&s, n, texts);
     br_attention *attention = ok ? attention_of(&s) : NULL;
-    br_recorder *recorder = attention ? br_recorder_begin() : NULL;
-    if (recorder) {
-        run(&s);
-        br_attention_add_recorded(attention, recorder);
-    }
-    br_recorder_end(recorder);
+    if (attention)
+        (gradient ? add_with_gradient : add_attention)(&s, attention);
     br_module_free(s.model);
     br_tokenizer_free(s.tokenizer);
     return attention;

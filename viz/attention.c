@@ -93,14 +93,13 @@ void br_attention_free(br_attention *self)
     BR_FREE(self);
 }
 
-/* Return the number of tokens of a part's rows and columns. */
-static int64_t rows_of(const br_attention *self, br_attention_part part)
+int64_t br__rows_of(const br_attention *self, br_attention_part part)
 {
     bool decoder = part == BR_ATTENTION_DECODER || part == BR_ATTENTION_CROSS;
     return decoder ? self->n_decoder_tokens : self->n_tokens;
 }
 
-static int64_t columns_of(const br_attention *self, br_attention_part part)
+int64_t br__columns_of(const br_attention *self, br_attention_part part)
 {
     return part == BR_ATTENTION_DECODER ? self->n_decoder_tokens : self->n_tokens;
 }
@@ -110,7 +109,7 @@ int64_t br_attention_layers(const br_attention *self, br_attention_part part)
     int64_t layers = 0;
     const int64_t n = BR_LIVE("attention_layers", self) ? self->n_maps : 0;
     for (int64_t i = 0; i < n; i++)
-        layers += self->maps[i].part == part;
+        layers += self->maps[i].part == part && self->maps[i].kind == BR_MAP_WEIGHTS;
     return layers;
 }
 
@@ -126,7 +125,7 @@ static bool good_part(const br_attention *self, br_attention_part part, const ch
                 "%s: part is BR_ATTENTION_SELF, but with decoder_tokens it must be encoder, "
                 "decoder or cross attention",
                 name);
-    else if (rows_of(self, part) == 0 || columns_of(self, part) == 0)
+    else if (br__rows_of(self, part) == 0 || br__columns_of(self, part) == 0)
         br_fail(BR_ERROR_ARGUMENT, op, "%s: %s are required for this part", name,
                 part == BR_ATTENTION_ENCODER || self->n_tokens == 0 ? "tokens" : "decoder_tokens");
     for (int64_t i = 0; i < self->n_maps && !br_failed(); i++)
@@ -174,7 +173,7 @@ static bool good_shape(const br_attention *self, const char *name, const char *w
 static bool good_tensors(const br_attention *self, br_attention_part part, const char *name,
                          br_tensor *weights, br_tensor *query, br_tensor *key)
 {
-    int64_t rows = rows_of(self, part), columns = columns_of(self, part);
+    int64_t rows = br__rows_of(self, part), columns = br__columns_of(self, part);
     if (!good_shape(self, name, "weights", weights, -1, rows, columns))
         return false;
     int64_t heads = weights->ndim == 4 ? weights->sizes[1] : 1;
@@ -213,6 +212,20 @@ static void look_at(br_map *map)
     }
 }
 
+/* Appends a map, which owns what it holds; clears it on error. */
+static bool append(br_attention *self, br_map map)
+{
+    br_map *maps =
+        br_failed() ? NULL : br__grow(self->maps, &self->capacity, self->n_maps, sizeof *maps);
+    if (!maps) {
+        clear_map(&map);
+        return false;
+    }
+    self->maps = maps;
+    self->maps[self->n_maps++] = map;
+    return true;
+}
+
 bool br_attention_add(br_attention *self, br_attention_part part, const char *name,
                       br_tensor *weights, br_tensor *query, br_tensor *key)
 {
@@ -222,10 +235,6 @@ bool br_attention_add(br_attention *self, br_attention_part part, const char *na
     if (!good_part(self, part, br_printable(name)) ||
         !good_tensors(self, part, br_printable(name), weights, query, key))
         return false;
-    br_map *maps = br__grow(self->maps, &self->capacity, self->n_maps, sizeof *maps);
-    if (!maps)
-        return false;
-    self->maps = maps;
     br_scope *scope = br_no_grad_begin();
     br_map map = { .part = part, .layer = br_attention_layers(self, part) };
     map.name = br_strdup(name);
@@ -234,9 +243,28 @@ bool br_attention_add(br_attention *self, br_attention_part part, const char *na
     map.key = batch_entry(self, key);
     look_at(&map);
     br_scope_end(scope);
-    if (br_failed())
-        clear_map(&map);
-    else
-        self->maps[self->n_maps++] = map;
-    return !br_failed();
+    return append(self, map);
+}
+
+void br__drop_maps(br_attention *self, int64_t n)
+{
+    while (self->n_maps > n)
+        clear_map(&self->maps[--self->n_maps]);
+}
+
+int64_t br__count_maps(const br_attention *self, br_attention_map kind)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < self->n_maps; i++)
+        n += self->maps[i].kind == kind;
+    return n;
+}
+
+bool br__add_map(br_attention *self, br_attention_map kind, const br_map *layer, br_tensor *values)
+{
+    br_map map = { .kind = kind, .part = layer->part, .layer = layer->layer };
+    map.name = br_strdup(layer->name);
+    map.weights = br_retain(br_contiguous(br_to(values, BR_F32)));
+    look_at(&map);
+    return append(self, map);
 }

@@ -3,7 +3,6 @@
  *
  * The template, the style and the scripts are in viz/attention/. The build converts them to arrays.
  * The style and the scripts are compressed with gzip; the page decompresses them. */
-#include "tensor/min_max.h"
 #include "viz/viz_internal.h"
 
 #include <inttypes.h>
@@ -114,9 +113,11 @@ static const br_map *map_of(const page *p, int view, int64_t map, bool *neurons)
     return &a->maps[map];
 }
 
-/* Logarithms can only represent weights in 0 .. 1. */
+/* Logarithms can only represent weights in 0 .. 1. Gradients may be too small for f16. */
 static br_value_type type_of(const page *p, const br_map *map)
 {
+    if (map->kind == BR_MAP_GRADIENT)
+        return BR_VALUES_F32;
     return p->weights == BR_VALUES_U8 && !map->in_range ? BR_VALUES_F16 : p->weights;
 }
 
@@ -142,13 +143,16 @@ static void put_values(page *p, int view, int64_t map)
 
 static void put_map(page *p, int view, int64_t map)
 {
+    static const char *const kinds[] = { "weights", "rollout", "gradient" };
     static const char *const parts[] = { "self", "encoder", "decoder", "cross" };
     static const char *const types[] = { "f32", "f16", "u8" };
     bool neurons;
     const br_map *m = map_of(p, view, map, &neurons);
     br_writer *out = p->out;
     const int64_t *sizes = br_sizes(m->weights);
-    br__write(out, "{\"part\":\"%s\",\"layer\":%" PRId64 ",\"name\":", parts[m->part], m->layer);
+    br__write(out,
+              "{\"kind\":\"%s\",\"part\":\"%s\",\"layer\":%" PRId64 ",\"name\":", kinds[m->kind],
+              parts[m->part], m->layer);
     put_string(out, m->name);
     br__write(out, ",\"heads\":%" PRId64 ",\"rows\":%" PRId64 ",\"columns\":%" PRId64, sizes[0],
               sizes[1], sizes[2]);
@@ -182,22 +186,18 @@ static void put_attention(page *p, int view)
 
 static void put_view(page *p, int view)
 {
-    static const char *const kinds[] = { "head", "model", "neuron" };
+    static const char *const kinds[] = { "head", "model", "neuron", "heatmap" };
+    static const char *const maps[] = { "weights", "rollout", "gradient" };
     static const char *const modes[] = { "auto", "light", "dark" };
     const br_attention_view *v = &p->views[view];
-    int64_t layer = v->layer;
-    if (!br__includes(v->n_include_layers, v->include_layers, layer)) {
-        layer = v->include_layers[0];
-        for (int64_t i = 1; i < v->n_include_layers; i++)
-            layer = br__min(v->include_layers[i], layer);
-    }
     br__write(p->out, "%s{\"kind\":\"%s\",\"data\":%d,\"layer\":%" PRId64 ",\"head\":%" PRId64,
-              view ? "," : "", kinds[v->kind], first_view(p, view), layer, v->head);
+              view ? "," : "", kinds[v->kind], first_view(p, view), br__layer_of(v), v->head);
     put_list(p->out, "heads", v->n_heads, v->heads);
     put_list(p->out, "layers", v->n_include_layers, v->include_layers);
     put_list(p->out, "includeHeads", v->n_include_heads, v->include_heads);
-    br__write(p->out, ",\"mode\":\"%s\",\"prettify\":%s,\"expanded\":%s}", modes[v->display_mode],
-              v->raw_tokens ? "false" : "true", v->expanded ? "true" : "false");
+    br__write(p->out, ",\"map\":\"%s\",\"mode\":\"%s\",\"prettify\":%s,\"expanded\":%s}",
+              maps[v->map], modes[v->display_mode], v->raw_tokens ? "false" : "true",
+              v->expanded ? "true" : "false");
 }
 
 static void put_description(page *p)
@@ -269,11 +269,22 @@ static void choose_types(page *p, br_attention_precision precision)
 
 BR_DEFINE_DEFAULTS(br_attention_html)
 
+static bool good_options(const br_attention_html_options *o)
+{
+    if (o->precision < BR_PRECISION_AUTO || o->precision > BR_PRECISION_U8)
+        return br_fail(BR_ERROR_ARGUMENT, op, "precision is %d, must be a br_attention_precision",
+                       (int)o->precision);
+    if (!(o->threshold >= 1e-30 && o->threshold <= 0.5))
+        return br_fail(BR_ERROR_ARGUMENT, op, "threshold is %g, must be 1e-30 .. 0.5",
+                       o->threshold);
+    return true;
+}
+
 int64_t br_attention_html(const char *path, int n_views, const br_attention_view *views,
                           const br_attention_html_options *options)
 {
     const br_attention_html_options *o = BR_OPTIONS_OF(op, br_attention_html, options);
-    if (!br__good_page(n_views, views, o))
+    if (br_failed() || !good_options(o) || !br__good_views(op, n_views, views))
         return -1;
     page p = { .n_views = n_views,
                .views = views,

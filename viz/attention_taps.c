@@ -191,6 +191,18 @@ static bool add_all(br_attention *self, const search *s)
     return !br_failed();
 }
 
+/* Collects the layers of a recorder. Returns false and records an error if it has none. */
+static bool search_recorder(search *s, const br_recorder *recorder, const char *caller)
+{
+    if (!collect(s, recorder))
+        return false;
+    return s->n > 0 ||
+           br_fail(BR_ERROR_ARGUMENT, caller,
+                   "none of the %" PRId64
+                   " recorded taps is attention: run a forward pass while the recorder is open",
+                   br_recorder_count(recorder));
+}
+
 bool br_attention_add_recorded(br_attention *self, const br_recorder *recorder)
 {
     if (br_failed())
@@ -199,15 +211,86 @@ bool br_attention_add_recorded(br_attention *self, const br_recorder *recorder)
         return br_fail(BR_ERROR_ARGUMENT, op, "self and recorder are required");
     br_scope *scope = br_no_grad_begin();
     search s = { 0 };
-    if (collect(&s, recorder))
+    if (search_recorder(&s, recorder, op))
         join_heads(&s);
-    if (!br_failed() && s.n == 0)
-        br_fail(BR_ERROR_ARGUMENT, op,
-                "none of the %" PRId64
-                " recorded taps is attention: run a forward pass while the recorder is open",
-                br_recorder_count(recorder));
     if (!br_failed())
         add_all(self, &s);
+    br_free(s.items);
+    br_scope_end(scope);
+    return !br_failed();
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+static const char gradient_op[] = "attention_add_gradient";
+
+/* Replaces the weights of each item by max(weights x gradient, 0). */
+static bool multiply_by_gradients(search *s, br_tensor *output)
+{
+    br_tensor **weights = br_calloc((size_t)s->n, sizeof *weights);
+    br_tensor **grads = br_calloc((size_t)s->n, sizeof *grads);
+    for (int64_t i = 0; weights && i < s->n; i++) {
+        weights[i] = s->items[i].weights;
+        s->items[i].query = s->items[i].key = NULL;
+        if (!br_requires_grad(weights[i]))
+            br_fail(BR_ERROR_ARGUMENT, gradient_op,
+                    "the weights of %s have no graph: run the forward pass with gradients on",
+                    br_printable(s->items[i].path));
+    }
+    if (grads && !br_failed() &&
+        br_grad(1, &output, (int)s->n, weights, grads,
+                BR_OPTIONS(br_grad, .materialize_grads = true)))
+        for (int64_t i = 0; i < s->n; i++)
+            s->items[i].weights = br_relu(br_mul(br_detach(weights[i]), grads[i]));
+    br_free(weights);
+    br_free(grads);
+    return !br_failed();
+}
+
+/* Adds the mean over heads of item i as the gradient map of the i-th layer that was added. */
+static void add_gradient(br_attention *self, const search *s, int64_t i)
+{
+    int64_t map = -1;
+    for (int64_t n = -1; n < i; n += self->maps[map].kind == BR_MAP_WEIGHTS)
+        map++;
+    br_tensor *w = s->items[i].weights;
+    w = br_select(br_ndim(w) == 3 ? br_unsqueeze(w, 1) : w, 0, self->batch);
+    w = br_mean_dim(br_to(w, BR_F32), 1, (int64_t[]){ 0 }, true);
+    const br_map layer = self->maps[map];
+    if (w &&
+        (br_size(w, 1) != br_size(layer.weights, 1) || br_size(w, 2) != br_size(layer.weights, 2)))
+        br_fail(BR_ERROR_SHAPE, gradient_op, "layer %" PRId64 " has shape %s, but %s was added", i,
+                br__shape(w), br__shape(layer.weights));
+    if (!br_failed())
+        br__add_map(self, BR_MAP_GRADIENT, &layer, w);
+}
+
+bool br_attention_add_gradient(br_attention *self, const br_recorder *recorder, br_tensor *output)
+{
+    if (!br__required(gradient_op, "self", self) ||
+        !br__required(gradient_op, "recorder", recorder) ||
+        !br__required(gradient_op, "output", output))
+        return false;
+    if (br_numel(output) != 1)
+        return br_fail(BR_ERROR_SHAPE, gradient_op, "output is %s, must have one element",
+                       br__shape(output));
+    if (br__count_maps(self, BR_MAP_GRADIENT) > 0)
+        return br_fail(BR_ERROR_ARGUMENT, gradient_op, "gradients were added before");
+    br_scope *scope = br_no_grad_begin();
+    search s = { 0 };
+    if (search_recorder(&s, recorder, gradient_op) && multiply_by_gradients(&s, output))
+        join_heads(&s);
+    int64_t layers = br__count_maps(self, BR_MAP_WEIGHTS);
+    if (!br_failed() && s.n != layers)
+        br_fail(BR_ERROR_ARGUMENT, gradient_op,
+                "the recorder has %" PRId64 " layers, but %" PRId64
+                " were added: call br_attention_add_recorded() with it before",
+                s.n, layers);
+    const int64_t before = self->n_maps;
+    for (int64_t i = 0; i < s.n && !br_failed(); i++)
+        add_gradient(self, &s, i);
+    if (br_failed())
+        br__drop_maps(self, before);
     br_free(s.items);
     br_scope_end(scope);
     return !br_failed();

@@ -29,9 +29,11 @@ int64_t br__writer_close(br_writer *w);
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
-/* One layer's weights [heads, rows, columns], queries [heads, rows, size] and keys [heads, columns,
- * size]. Queries and keys may be NULL. All are f32, row-major, and owned. */
+/* One layer's weights, or another map of it, [heads, rows, columns], queries [heads, rows, size]
+ * and keys [heads, columns, size]. Queries and keys may be NULL. All are f32, row-major, and owned.
+ */
 typedef struct br_map {
+    br_attention_map kind;
     br_attention_part part;
     int64_t layer; /* index in its part */
     char *name;
@@ -49,12 +51,24 @@ struct br_attention {
     int64_t n_maps, capacity;
 };
 
+/* Returns the number of tokens of a part's rows, and of its columns. */
+int64_t br__rows_of(const br_attention *self, br_attention_part part);
+int64_t br__columns_of(const br_attention *self, br_attention_part part);
+/* Returns the number of maps of a kind, of all parts. */
+int64_t br__count_maps(const br_attention *self, br_attention_map kind);
+/* Removes all maps but the first n. */
+void br__drop_maps(br_attention *self, int64_t n);
+/* Adds a map [1, rows, columns] of a kind other than weights, beside the layer's weights. */
+bool br__add_map(br_attention *self, br_attention_map kind, const br_map *layer, br_tensor *values);
 /* Returns whether a list contains the value; a NULL list contains all. */
 bool br__includes(int64_t n, const int64_t *list, int64_t value);
+/* Returns whether the reader of a view can select the map. Neuron and model views have weights
+ * only. */
 bool br__shows(const br_attention_view *view, const br_map *map);
-/* Checks a page's arguments; returns false and records an error if they are not valid. */
-bool br__good_page(int n_views, const br_attention_view *views,
-                   const br_attention_html_options *page);
+/* Returns the layer that a view begins with: its layer, or the lowest included one. */
+int64_t br__layer_of(const br_attention_view *view);
+/* Checks views; returns false and records an error of `op` if they are not valid. */
+bool br__good_views(const char *op, int n_views, const br_attention_view *views);
 
 void br__write_base64(br_writer *w, const char *bytes, size_t n);
 

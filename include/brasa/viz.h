@@ -103,11 +103,41 @@ BR_API bool br_attention_add_recorded(br_attention *self, const br_recorder *rec
 /* Returns the number of layers added to a part. */
 BR_API int64_t br_attention_layers(const br_attention *self, br_attention_part part);
 
+/* What a view shows of a layer: its weights, or a map that is computed from the weights of several
+ * layers or heads. */
+typedef enum br_attention_map {
+    BR_MAP_WEIGHTS,
+    BR_MAP_ROLLOUT,  /* br_attention_add_rollout() */
+    BR_MAP_GRADIENT, /* br_attention_add_gradient() */
+} br_attention_map;
+
+/* Adds the attention rollout of each layer of self-attention (of an encoder-decoder: of its encoder
+ * and of its decoder), which views can show besides the weights. With W_l [tokens, tokens], the
+ * mean of layer l's weights over its heads, and A_l = W_l + I with rows divided by their sums, the
+ * rollout is R_0 = A_0, R_l = A_l R_(l-1): R_l[i][j] is the share of token j's input in the state
+ * of token i after layer l (Abnar and Zuidema, "Quantifying Attention Flow in Transformers", 2020,
+ * section 3). Products are computed in f64. Fails if no layer of self-attention was added, or if
+ * the rollout was added before. */
+BR_API bool br_attention_add_rollout(br_attention *self);
+/* Adds gradient x attention of each layer that modules tapped while the recorder was open: the mean
+ * over heads of max(weights x d output / d weights, 0), [queries, keys] (Chefer, Gur and Wolf,
+ * "Generic Attention-model Explainability", 2021, equation 5). `output` has one element, such as a
+ * logit, and was computed from the weights with gradients on; the function frees its graph. A layer
+ * without influence on it has zeros. Call br_attention_add_recorded() with the recorder before.
+ * Fails if the number of layers differs from the number of layers added, or if gradients were
+ * added before. */
+BR_API bool br_attention_add_gradient(br_attention *self, const br_recorder *recorder,
+                                      br_tensor *output);
+
 typedef enum br_attention_kind {
-    BR_HEAD_VIEW,   /* one layer, with its heads overlaid */
-    BR_MODEL_VIEW,  /* all layers and heads, as a grid */
-    BR_NEURON_VIEW, /* one head: how its weights follow from queries and keys */
+    BR_HEAD_VIEW,    /* one layer, with its heads overlaid */
+    BR_MODEL_VIEW,   /* all layers and heads, as a grid */
+    BR_NEURON_VIEW,  /* one head: how its weights follow from queries and keys */
+    BR_HEATMAP_VIEW, /* one head, or the mean or maximum of all: a matrix of tokens by tokens */
 } br_attention_kind;
+
+/* Values of br_attention_view.head for a heat map. */
+enum { BR_HEAD_MEAN = -1, BR_HEAD_MAX = -2 };
 
 typedef enum br_display_mode {
     BR_DISPLAY_AUTO, /* follows the system setting of the reader */
@@ -115,13 +145,13 @@ typedef enum br_display_mode {
     BR_DISPLAY_DARK,
 } br_display_mode;
 
-/* Fields may be left 0, which shows everything. layer, head, heads, display_mode and expanded are
- * initial settings that the reader can change. */
+/* Fields may be left 0, which shows everything. layer, head, heads, display_mode, expanded and
+ * map are initial settings that the reader can change. */
 typedef struct br_attention_view {
     br_attention_kind kind;
     const br_attention *attention;
     int64_t layer; /* if layer 0 is not included: the first included layer */
-    int64_t head;  /* neuron view */
+    int64_t head;  /* neuron view and heat map; heat map: also BR_HEAD_MEAN and BR_HEAD_MAX */
     int64_t n_heads;
     const int64_t *heads; /* head view; NULL: all */
     int64_t n_include_layers;
@@ -129,8 +159,9 @@ typedef struct br_attention_view {
     int64_t n_include_heads;
     const int64_t *include_heads; /* model view; NULL: all */
     br_display_mode display_mode;
-    bool raw_tokens; /* show tokens unchanged, without replacing tokenizers' space markers */
-    bool expanded;   /* neuron view: show the computation */
+    bool raw_tokens;      /* show tokens unchanged, without replacing tokenizers' space markers */
+    bool expanded;        /* neuron view: show the computation */
+    br_attention_map map; /* head view and heat map: what is shown first; the attention has it */
 } br_attention_view;
 
 typedef enum br_attention_precision {
@@ -155,6 +186,23 @@ BR_API br_attention_html_options br_attention_html_defaults(void);
  * only computes the size. `options` may be NULL. */
 BR_API int64_t br_attention_html(const char *path, int n_views, const br_attention_view *views,
                                  const br_attention_html_options *options);
+
+typedef struct br_attention_svg_options {
+    size_t struct_size;
+    const char *title;      /* UTF-8, NULL: none */
+    br_attention_part part; /* BR_ATTENTION_SELF: the first part that has layers */
+    int64_t token; /* head view: the attending token whose lines alone are drawn; -1: all */
+} br_attention_svg_options;
+#define br_attention_svg_default_fields .struct_size = sizeof(br_attention_svg_options), .token = -1
+BR_API br_attention_svg_options br_attention_svg_defaults(void);
+
+/* Draws a head view, a model view or a heat map into a self-contained SVG file, which needs no
+ * browser. A head view draws its layer, and of its heads those in `heads`. Without a token, it
+ * draws the largest weights: at most about six lines for each token. BR_DISPLAY_DARK draws on a
+ * dark ground, every other display mode on a white one. Fails for a neuron view. Returns the file's
+ * size in bytes, or -1 on error. If path is NULL, only computes the size. `options` may be NULL. */
+BR_API int64_t br_attention_svg(const char *path, const br_attention_view *view,
+                                const br_attention_svg_options *options);
 
 #ifdef __cplusplus
 }

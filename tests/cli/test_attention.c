@@ -26,6 +26,50 @@ Test(cli_attention, model)
                   "! grep -Eq 'https?://|src=|@import' $OUT/view.html");
 }
 
+/* A name that ends in .svg makes a figure. */
+Test(cli_attention, figures)
+{
+    make_model();
+    static const char *const views[] = { "head", "model", "heatmap" };
+    for (int i = 0; i < 3; i++) {
+        char command[256];
+        snprintf(command, sizeof command,
+                 "attention -m $OUT/model -v %s 'a aa' 'aaa a' -o $OUT/view.svg", views[i]);
+        program_check(command, 0, " kB\n");
+        program_shell(
+            "head -c 5 $OUT/view.svg | grep -q '<svg ' && grep -q '</svg>' $OUT/view.svg");
+    }
+    program_check("attention -m $OUT/model -v neuron a -o $OUT/no.svg", 2,
+                  "a figure shows one view");
+    program_check("attention -m $OUT/model -v head,model a -o $OUT/no.svg", 2,
+                  "a figure shows one view");
+    program_check("attention -m $OUT/model --token 1 a -o $OUT/no.html", 2,
+                  "--token and --part require --out");
+    program_check("attention -m $OUT/model --token 9 a -o $OUT/no.svg", 1, "token is 9");
+    program_check("attention -m $OUT/model --part cross a -o $OUT/no.svg", 1, "part is cross");
+    program_check("attention -m $OUT/model --part all a -o $OUT/no.svg", 2, "--part is 'all'");
+    program_shell("! test -e $OUT/no.svg && ! test -e $OUT/no.html");
+}
+
+/* The first map is shown first. The page has the weights, too, and what was asked for. */
+Test(cli_attention, maps)
+{
+    make_model();
+    program_check(
+        "attention -m $OUT/model -v heatmap,neuron --head mean --map rollout,gradient 'a aa' "
+        "-o $OUT/view.html",
+        0, " kB\n");
+    program_shell("grep -q '\"kind\":\"heatmap\",\"data\":0,\"layer\":0,\"head\":-1,' "
+                  "$OUT/view.html && grep -q '\"map\":\"rollout\"' $OUT/view.html && "
+                  "grep -q '\"kind\":\"weights\"' $OUT/view.html && "
+                  "grep -q '\"kind\":\"rollout\"' $OUT/view.html && "
+                  "grep -q '\"kind\":\"gradient\"' $OUT/view.html");
+    program_check("attention -m $OUT/model -v model --map rollout a -o $OUT/view.html", 0, " kB\n");
+    program_check("attention -m $OUT/model --map flow a", 2, "--map is 'flow', must be weights");
+    program_check("attention -m $OUT/model --head most a", 2, "--head is 'most'");
+    program_check("attention -c $OUT/x --map gradient", 2, "--map gradient requires --model");
+}
+
 /* A list that is given again replaces the earlier one. */
 Test(cli_attention, the_last_list_counts)
 {
@@ -49,6 +93,7 @@ static void make_gpt2(void)
 Test(cli_attention, gpt2)
 {
     make_gpt2();
+    program_check("attention -m $OUT/gpt2 --map gradient '1+2- he' -o $OUT/view.html", 0, "Wrote ");
     for (int whole = 0; whole < 2; whole++) {
         if (whole)
             program_shell(
@@ -92,6 +137,13 @@ Test(cli_attention, t5)
                   "grep -q '\"part\":\"encoder\"' $OUT/view.html && "
                   "grep -q '\"part\":\"cross\"' $OUT/view.html && "
                   "grep -q '\"part\":\"decoder\"' $OUT/view.html");
+    program_check("attention -m $OUT/t5 'ab' 'cdc' --part cross --token 1 -o $OUT/view.svg", 0,
+                  "Wrote ");
+    program_shell("grep -q 'font-weight=\"bold\">c<' $OUT/view.svg && grep -q '>b<' $OUT/view.svg");
+    program_check("attention -m $OUT/t5 'ab' 'cdc' --map gradient,rollout -o $OUT/view.html", 0,
+                  "Wrote ");
+    program_shell("grep -q '\"kind\":\"gradient\",\"part\":\"cross\"' $OUT/view.html && "
+                  "! grep -q '\"kind\":\"rollout\",\"part\":\"cross\"' $OUT/view.html");
 }
 
 /* Without a second text, the output ends at the configuration's end token, as in

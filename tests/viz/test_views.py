@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree
 
 from webdriver import Browser
 
@@ -25,7 +26,7 @@ PAIR = ["[CLS]", "time", "flies", "like", "an", "arrow", "[SEP]",
         "fruit", "flies", "like", "a", "banana", "[SEP]"]
 B = 7  # where the second sentence begins
 SIZE = 16
-ROW, BETWEEN = 22, 150
+ROW = 22
 
 browser = None
 pages = None
@@ -132,6 +133,10 @@ class Page(unittest.TestCase):
                                      f"{i} -> {j}")
             item.click()
 
+    def between(self, view=None):
+        """Returns the width of the space between the tokens."""
+        return (view or self.view()).find(".between").box["width"]
+
     def heads(self, view=None):
         return [int(e.text) for e in (view or self.view()).all(".head[aria-pressed=true]")]
 
@@ -142,7 +147,7 @@ def ink(canvas, x, y, reach):
     return sum(p[3] for p in canvas.pixels(x, top, 1, 2 * reach + 1)) / 255
 
 
-def line_ink(weight, i, j, row=ROW, between=BETWEEN):
+def line_ink(weight, i, j, row, between):
     """Returns the expected sum of the opacities of a line 2 pixels wide from token i to token j."""
     slope = (j - i) * row / between
     return weight * 2 * math.sqrt(1 + slope * slope)
@@ -168,14 +173,14 @@ class HeadView(Page):
 
     def test_lines_are_as_opaque_as_weights(self):
         self.show("head")
-        canvas = self.view().find("canvas")
+        canvas, between = self.view().find("canvas"), self.between()
         for i in (0, 5, 12):
             self.left()[i].point()
             row = softmax_row(0, 8, i, 13)
             for j in range(13):
-                at = BETWEEN - 4
-                y = (i + 0.5) * ROW + (j - i) * ROW * (at + 0.5) / BETWEEN
-                expected = line_ink(row[j], i, j) if row[j] >= 1 / 512 else 0
+                at = between - 4
+                y = (i + 0.5) * ROW + (j - i) * ROW * (at + 0.5) / between
+                expected = line_ink(row[j], i, j, ROW, between) if row[j] >= 1 / 512 else 0
                 self.assertLessEqual(abs(ink(canvas, at, y, 8) - expected), 0.05 * expected + 0.05,
                                      f"{i} -> {j}")
 
@@ -183,14 +188,14 @@ class HeadView(Page):
         """The lines of 12 heads share 14 pixels."""
         self.show("head")
         self.view().all(".heads button")[-1].click()  # all
-        canvas = self.view().find("canvas")
+        canvas, between = self.view().find("canvas"), self.between()
         self.left()[2].point()
         rows = [softmax_row(0, h, 2, 13) for h in range(12)]
         for j in range(13):
-            at = BETWEEN - 2
-            y = 2.5 * ROW + (j - 2) * ROW * (at + 0.5) / BETWEEN
+            at = between - 2
+            y = 2.5 * ROW + (j - 2) * ROW * (at + 0.5) / between
             weights = [row[j] for row in rows if row[j] >= 1 / 512]
-            expected = line_ink(sum(weights), 2, j) * (14 / 12) / 2
+            expected = line_ink(sum(weights), 2, j, ROW, between) * (14 / 12) / 2
             self.assertLessEqual(abs(ink(canvas, at, y, 10) - expected), 0.1 * expected + 0.05, f"-> {j}")
 
     def test_lines_of_heads_lie_side_by_side(self):
@@ -200,7 +205,7 @@ class HeadView(Page):
         i = max(range(13), key=lambda n: min(softmax_row(0, h, n, 13)[n] for h in (3, 8)))
         self.left()[i].point()
         for head, y, colour in ((3, -1, (0xd9, 0x3a, 0x3f)), (8, 0, (0xa3, 0xa1, 0x22))):
-            seen = canvas.pixels(BETWEEN / 2, (i + 0.5) * ROW + y, 1, 1)[0]
+            seen = canvas.pixels(self.between() / 2, (i + 0.5) * ROW + y, 1, 1)[0]
             weight = softmax_row(0, head, i, 13)[i]
             self.assertLessEqual(abs(seen[3] / 255 - weight), 0.02, f"head {head}")
             self.assertLessEqual(max(abs(a - b) for a, b in zip(seen, colour)), 12, f"head {head}")
@@ -221,10 +226,10 @@ class HeadView(Page):
         reached = {j for _, j in kept}
         self.assertLess(len(reached), 13)
         for j in range(13):
-            seen = ink(canvas, BETWEEN - 1, (j + 0.5) * ROW, 9)
+            seen = ink(canvas, self.between() - 1, (j + 0.5) * ROW, 9)
             self.assertEqual(seen > 0, j in reached, f"lines to {j}")
         self.left()[0].point()
-        self.assertGreater(ink(canvas, BETWEEN - 1, 2.5 * ROW, 9), 0, "a chosen token shows all")
+        self.assertGreater(ink(canvas, self.between() - 1, 2.5 * ROW, 9), 0, "a chosen token shows all")
 
     def test_the_drawing_fits_a_phone(self):
         (pages / "changed.html").write_text(
@@ -265,7 +270,7 @@ class HeadView(Page):
         self.assertEqual(self.view().all(".chosen"), [])
 
     def check_boxes(self, item, weights):
-        """Checks a token's boxes: one for each head, side by side, with the weight as opacity."""
+        """Checks a token's boxes: one for each head, side by side, half as opaque as the weight."""
         image = item.style("background-image")
         if max(weights) < 1 / 512:
             self.assertEqual(image, "none")
@@ -275,7 +280,7 @@ class HeadView(Page):
         for n, weight in enumerate(weights):
             for k in range(2):
                 opacity, place = stops[2 * n + k]
-                self.assertLessEqual(abs(float(opacity) - weight), 1e-3, image)
+                self.assertLessEqual(abs(float(opacity) - weight / 2), 1e-3, image)
                 self.assertLessEqual(abs(float(place) - (n + k) * 100 / len(weights)), 0.01)
 
     def test_displayed_weights_are_sorted(self):
@@ -419,6 +424,502 @@ class HeadView(Page):
         self.assertEqual(self.view().find("canvas").attribute("aria-hidden"), "true")
 
 
+class SeveralTokens(Page):
+    def test_weights_of_several_tokens_are_summed(self):
+        self.show("head")
+        self.left()[1].click()
+        browser.click_with("Control", self.left()[4])
+        rows = [softmax_row(0, 8, i, 13) for i in (1, 4)]
+        sums = [a + b for a, b in zip(*rows)]
+        self.assertEqual([e.text for e in self.view().all(".pinned")], ["time", "an"])
+        self.assertEqual(self.view().find(".readout p").text, "time #1 + an #4 → ")
+        for told, expected in zip(self.numbers(), sorted(sums, reverse=True)):
+            self.assertLessEqual(abs(told - expected), 2e-6)
+        self.right()[3].point()
+        self.assertLessEqual(abs(self.numbers()[0] - sums[3]), 2e-6)
+        browser.click_with("Control", self.left()[1])
+        self.assertEqual([e.text for e in self.view().all(".pinned")], ["an"])
+        browser.click_with("Shift", self.left()[8])
+        self.assertEqual(len(self.view().all(".pinned")), 5)
+        self.assertIn("5 tokens → ", self.view().find(".readout p").text)
+        self.left()[0].click()
+        self.assertEqual([e.text for e in self.view().all(".pinned")], ["[CLS]"])
+
+    def test_lines_of_several_tokens_are_drawn(self):
+        self.show("head")
+        canvas = self.view().find("canvas")
+        self.left()[1].click()
+        browser.click_with("Control", self.left()[4])
+        for i in range(13):
+            seen = ink(canvas, 1, (i + 0.5) * ROW, 5)
+            self.assertEqual(seen > 0.2, i in (1, 4), f"lines of {i}")
+
+    def test_keys_select_several(self):
+        self.show("head")
+        self.left()[2]._js("e.focus()")
+        browser.key("Enter")
+        browser.key("ArrowDown")
+        browser.key("Control", "Enter")
+        self.assertEqual([e.text for e in self.view().all(".pinned")], ["flies", "like"])
+
+
+class LongTexts(Page):
+    def test_an_entry_of_the_readout_scrolls_to_its_token(self):
+        self.show("long_head")
+        self.left()[5].click()
+        link = self.view().all(".readout .link")[0]
+        name = link.text
+        link.click()
+        item = next(e for e in self.right() if e.text == name)
+        self.assertTrue(0 <= item.box["y"] <= 1000, "the token is on the screen")
+        self.assertEqual([e.text for e in self.view().all(".pinned")], ["t5"], "it stays selected")
+
+    def test_targets_off_the_screen_are_announced(self):
+        self.show("long_head")
+        self.view().all(".head")[0].double_click()
+        i = max(range(20), key=lambda n: max(softmax_row(0, 0, n, 512, 40)[200:400]))
+        self.left()[i].click()
+        row = softmax_row(0, 0, i, 512, 40)
+        height = browser.script("return innerHeight")
+        top = self.view().find(".stage").box["y"]
+        last = int((height - top) // ROW)
+        j = max(range(last, 512), key=lambda n: row[n])
+        self.assertGreater(row[j], 0.03)
+        self.check_edge("below", "▼", row, j)
+        self.assertFalse(self.view().find(".edge.above").shown)
+        self.right()[500]._js("e.scrollIntoView({ behavior: 'instant' })")
+        browser.frame()
+        first = math.ceil(-self.view().find(".stage").box["y"] / ROW)
+        j = max(range(first), key=lambda n: row[n])
+        j = self.check_edge("above", "▲", row, j)
+        self.view().find(".edge.above").click()
+        self.assertTrue(0 <= self.right()[j].box["y"] <= height)
+
+    def check_edge(self, where, arrow, row, largest):
+        """Checks what an edge of the screen says. Weights of long texts have two digits."""
+        edge = self.view().find(f".edge.{where}")
+        self.assertTrue(edge.shown)
+        told = re.fullmatch(rf"{arrow} t(\d+) #\1 ([\d.]+)", edge.text)
+        self.assertTrue(told, edge.text)
+        self.assertLessEqual(abs(row[int(told[1])] - row[largest]), 0.06 * row[largest])
+        self.assertLessEqual(abs(float(told[2]) - row[largest]), 0.06 * row[largest])
+        return int(told[1])
+
+    def test_no_announcement_for_short_texts(self):
+        self.show("head")
+        self.left()[5].click()
+        self.assertFalse(any(e.shown for e in self.view().all(".edge")))
+
+    def test_a_long_heading_is_cut(self):
+        self.show_changed("<h1>Heads</h1>", f"<h1>{'many words ' * 400}</h1>")
+        browser.wait("section.view")
+        self.assertLess(browser.find("h1").box["height"], 75)
+
+    def test_thumbnails_are_not_full(self):
+        """Means of groups have as much colour as the weights of a short text."""
+        shares = []
+        for name in ("model", "long_model"):
+            self.show(name)
+            canvas = self.view().find(".cell canvas")
+            box = canvas.box
+            pixels = canvas.pixels(0, 0, int(box["width"]), int(box["height"]))
+            shares.append(sum(p[3] for p in pixels) / 255 / len(pixels))
+        self.assertLess(shares[1], 0.6)
+        self.assertGreater(shares[1], 0.02)
+
+
+# ---- The heat map --------------------------------------------------------------------------------
+
+class HeatMap(Page):
+    TOKENS = ["[CLS]", "time", "flies", "like", "[SEP]"]
+    HEADS = 3
+
+    def rows(self, layer):
+        return [[softmax_row(layer, h, i, 5) for i in range(5)] for h in range(self.HEADS)]
+
+    def mean(self, layer):
+        rows = self.rows(layer)
+        return [[sum(rows[h][i][j] for h in range(3)) / 3 for j in range(5)] for i in range(5)]
+
+    def rollout(self, layer):
+        rolled = [[float(i == j) for j in range(5)] for i in range(5)]
+        for l in range(layer + 1):
+            a = [[(w + (i == j)) / 2 for j, w in enumerate(row)] for i, row in enumerate(self.mean(l))]
+            rolled = [[sum(a[i][k] * rolled[k][j] for k in range(5)) for j in range(5)] for i in range(5)]
+        return rolled
+
+    def gradient(self, layer):
+        rows = self.rows(layer)
+        return [[sum(max(rows[h][i][j] * 0.01 * math.sin(1 + layer + h + i + 2 * j), 0) for h in range(3)) / 3
+                 for j in range(5)] for i in range(5)]
+
+    def seen(self, view=None):
+        """Returns all values that the arrow keys reach, row by row."""
+        canvas = (view or self.view()).find(".heat canvas")
+        canvas._js("e.focus()")
+        browser.key("ArrowDown")
+        values = []
+        for _ in range(5):
+            browser.key("Home")
+            row = []
+            for _ in range(5):
+                row.append(value((view or self.view()).find(".readout p.number").attribute("title")))
+                browser.key("ArrowRight")
+            values.append(row)
+            browser.key("ArrowDown")
+        return values
+
+    def check(self, seen, expected):
+        for a, b in zip(seen, expected):
+            for x, y in zip(a, b):
+                self.assertLessEqual(abs(x - y), 2e-6 + 1e-5 * abs(y))
+
+    def test_mean_maximum_and_heads(self):
+        self.show("maps")
+        self.check(self.seen(), self.mean(0))
+        self.select("Head").choose("maximum")
+        rows = self.rows(0)
+        self.check(self.seen(), [[max(rows[h][i][j] for h in range(3)) for j in range(5)] for i in range(5)])
+        self.select("Head").choose("1")
+        self.select("Layer").choose("1")
+        self.check(self.seen(), self.rows(1)[1])
+
+    def test_rollout_and_gradient(self):
+        self.show("maps")
+        self.assertEqual(self.select("Map").options(), ["Weights", "Rollout", "Gradient × attention"])
+        self.select("Map").choose("Rollout")
+        self.select("Layer").choose("1")
+        self.check(self.seen(), self.rollout(1))
+        self.assertIsNone(self.select("Head"), "a rollout has no heads")
+        self.select("Map").choose("Gradient × attention")
+        self.check(self.seen(), self.gradient(1))
+        self.assertIn("clipped at 0", self.view().text)
+
+    def test_maps_of_the_head_view(self):
+        self.show("maps")
+        view = self.view(1)
+        self.assertEqual(self.select("Map", view)._js("return e.value"), "rollout")
+        for i in (0, 3):
+            for j in (1, 4):
+                self.assertLessEqual(abs(self.weight(i, j, view)[0] - self.rollout(1)[i][j]), 1e-6)
+            self.left(view)[i].click()
+        self.select("Map", view).choose("Gradient × attention")
+        gradient = self.gradient(1)
+        self.left(view)[2].click()
+        largest = max(max(row) for row in gradient)
+        for j in range(5):
+            self.right(view)[j].point()
+            self.assertLessEqual(abs(self.numbers(view)[0] - gradient[2][j]), 1e-5 * largest)
+            shade = self.right(view)[j].style("background-image")
+            if gradient[2][j] > 0.01 * largest:
+                opacity = float(re.search(r"/ ([\d.e-]+)\)", shade)[1])
+                self.assertLessEqual(abs(opacity - gradient[2][j] / largest / 2), 2e-3)
+
+    def cell(self, i, j, view=None):
+        """Returns the opacity of the middle of a cell."""
+        left, top, size = browser.script("const h = views[0].heat; return [h.left, h.top, h.cell]")
+        canvas = self.view().find(".heat canvas")
+        return canvas.pixels(left + (j + 0.5) * size, top + (i + 0.5) * size, 1, 1)[0][3] / 255
+
+    def show_with_views(self, name):
+        """Shows a page whose script tells the tests the places of its views."""
+        text = (pages / f"{name}.html").read_text()
+        packed = re.search(r'id="packed">([^<]*)<', text)[1]
+        code = gzip.decompress(base64.b64decode(packed)).decode()
+        code = code.replace("</script>", "\nself.views = views;</script>")
+        told = base64.b64encode(gzip.compress(code.encode())).decode()
+        (pages / "changed.html").write_text(text.replace(packed, told))
+        self.show("changed")
+
+    def test_cells_are_as_opaque_as_values(self):
+        self.show_with_views("maps")
+        mean = self.mean(0)
+        largest = max(max(row) for row in mean)
+        for i in range(5):
+            for j in range(5):
+                expected = mean[i][j] / largest
+                self.assertLessEqual(abs(self.cell(i, j) - (expected if expected >= 1 / 256 else 0)), 0.01)
+
+    def test_threshold(self):
+        self.show_with_views("maps")
+        slider = self.view().find("input[type=range]")
+        slider._js("e.value = 50; e.dispatchEvent(new Event('input'))")
+        browser.frame()
+        mean = self.mean(0)
+        largest = max(max(row) for row in mean)
+        for i in range(5):
+            for j in range(5):
+                self.assertEqual(self.cell(i, j) > 0, mean[i][j] >= largest / 2)
+        shown = sum(w >= largest / 2 for row in mean for w in row)
+        self.assertIn(f"Cells show {shown} of 25 values", self.view().find(".readout").text)
+        self.assertLessEqual(abs(value(self.view().find("output").text) - largest / 2), 1e-3)
+
+    def test_special_tokens_are_hidden(self):
+        self.show_with_views("maps")
+        self.view().find("input[type=checkbox]").click()
+        self.assertIn("of 9 values", self.view().find(".readout").text)
+        canvas = self.view().find(".heat canvas")
+        canvas._js("e.focus()")
+        browser.key("ArrowDown")
+        self.assertEqual(self.view().find(".readout p").text, "time #1 → time #1")
+        browser.key("End")
+        self.assertEqual(self.view().find(".readout p").text, "time #1 → like #3")
+
+    def test_the_pointer_chooses_a_cell(self):
+        self.show_with_views("maps")
+        left, top, size = browser.script("const h = views[0].heat; return [h.left, h.top, h.cell]")
+        canvas = self.view().find(".heat canvas")
+        box = canvas.box
+        x, y = left + 2.5 * size - box["width"] / 2, top + 3.5 * size - box["height"] / 2
+        canvas.click(round(x), round(y))
+        browser.point(x=5, y=5)
+        self.assertEqual(self.view().find(".readout p").text, "like #3 → flies #2")
+        self.assertLessEqual(abs(value(self.view().find(".readout p.number").text) - self.mean(0)[3][2]), 5e-4)
+        canvas.click(round(x), round(y))
+        browser.point(x=5, y=5)
+        self.assertIn("Cells show", self.view().find(".readout").text)
+
+    def test_values_that_are_not_finite_are_crossed(self):
+        self.show("nan")
+        view = self.view(3)
+        view.find(".heat canvas")._js("e.focus()")
+        browser.key("ArrowDown")
+        browser.key("ArrowRight")
+        self.assertEqual(view.find(".readout p.number").text, "NaN")
+
+    def test_long_texts(self):
+        self.show_with_views("long_heat")
+        row = softmax_row(0, 0, 100, 512, 40)
+        largest = max(max(softmax_row(0, 0, i, 512, 40)) for i in range(512))
+        j = max(range(512), key=lambda n: row[n])
+        self.assertLessEqual(abs(self.cell(100, j) - row[j] / largest), 0.05)
+
+
+# ---- Sizes, colours, paper -----------------------------------------------------------------------
+
+CONTRASTS = """
+const rgb = text => {
+  const c = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  c.fillStyle = text;
+  c.fillRect(0, 0, 1, 1);
+  const [r, g, b, a] = c.getImageData(0, 0, 1, 1).data;
+  return [r, g, b, a / 255];
+};
+const over = (top, below) => [0, 1, 2].map(n => top[n] * top[3] + below[n] * (1 - top[3])).concat(1);
+const light = ([r, g, b]) => [r, g, b].reduce((sum, x, n) => {
+  x /= 255;
+  return sum + [0.2126, 0.7152, 0.0722][n] * (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+}, 0);
+const ground = e => {
+  const below = e.parentElement ? ground(e.parentElement) : [255, 255, 255, 1];
+  const shades = (e.shades ?? []).map(({ colour, alpha }) => over([...rgb(colour).slice(0, 3), alpha], below));
+  const own = over(rgb(getComputedStyle(e).backgroundColor), below);
+  e.grounds = shades.length ? shades : [own];
+  return own;
+};
+const faults = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const e = walker.currentNode.parentElement;
+  if (!walker.currentNode.data.trim() || !e.checkVisibility() || e.closest("option, noscript, script"))
+    continue;
+  ground(e);
+  const around = e.closest("li")?.grounds ?? e.grounds;
+  for (const back of around) {
+    const ink = over(rgb(getComputedStyle(e).color), back);
+    const [a, b] = [light(ink), light(back)].sort((x, y) => y - x);
+    const contrast = (a + 0.05) / (b + 0.05);
+    if (contrast < 4.5)
+      faults.push(`${e.tagName}.${e.className} "${walker.currentNode.data.slice(0, 20)}": ${contrast.toFixed(2)}`);
+  }
+}
+return [...new Set(faults)];
+"""
+
+
+class Sizes(Page):
+    def tearDown(self):
+        browser.no_screen()
+
+    def overflow(self):
+        """Returns elements that are wider than what contains them, and the page if it is too wide."""
+        return browser.script("""
+            const wide = document.documentElement.scrollWidth > document.documentElement.clientWidth ? ["page"] : [];
+            for (const card of document.querySelectorAll(".view")) {
+              const right = card.getBoundingClientRect().right + 0.5;
+              for (const e of card.querySelectorAll("*"))
+                if (e.checkVisibility() && !e.closest(".heat, .frame, .grid, option") &&
+                    e.getBoundingClientRect().right > right)
+                  wide.push(`${e.tagName}.${e.className}`);
+            }
+            return wide;""")
+
+    def test_nothing_overflows(self):
+        for name in ("head", "model", "neuron", "dark", "several", "maps", "translation", "raw", "long_head"):
+            self.show(name)
+            for width in (390, 600, 1280, 1920):
+                browser.screen(width, 900)
+                self.assertEqual(self.overflow(), [], f"{name} at {width}")
+
+    def test_selected_tokens_do_not_overflow_a_phone(self):
+        for name in ("head", "several", "model"):
+            self.show(name)
+            browser.screen(390, 900)
+            if name == "model":
+                self.view().all(".cell")[5].click()
+                self.assertTrue(self.view().find(".detail").shown)
+            self.left()[3]._js("e.scrollIntoView()")
+            self.left()[3].click()
+            self.assertEqual(self.overflow(), [], name)
+
+    def test_the_drawing_uses_the_width(self):
+        self.show("head")
+        for width, least in ((1280, 0.9), (900, 0.9), (390, 0.85)):
+            browser.screen(width, 900)
+            body = self.view().find(".lanes").box
+            if width == 390:
+                right = self.view().find(".stage").box
+            else:
+                right = self.view().find(".readout").box
+            self.assertGreaterEqual(right["x"] + right["width"] - body["x"], least * body["width"], width)
+        browser.screen(1280, 900)
+        stage = self.view().find(".stage").box
+        self.assertGreater(stage["width"], 0.65 * self.view().find(".lanes").box["width"])
+        canvas = self.view().find("canvas").box
+        self.assertEqual(canvas["width"], self.between())
+
+    def test_contrast(self):
+        for name in ("head", "model", "neuron", "several", "maps", "nan", "single", "u8"):
+            for mode in ("Light", "Dark"):
+                self.show(name)
+                button = self.view().all(".toolbar button")[-1]
+                if button.text == mode:
+                    button.click()
+                self.assertEqual(browser.script(CONTRASTS), [], f"{name} {mode}")
+                items = self.view().all(".tokens.left li")
+                if items:
+                    items[1].click()
+                    self.assertEqual(browser.script(CONTRASTS), [], f"{name} {mode}, selected")
+
+    def test_one_mode_for_the_page(self):
+        self.show("several")
+        self.view(2).all(".toolbar button")[-1].click()
+        modes = {self.view(n).attribute("data-mode") for n in range(4)}
+        modes.add(browser.find("body").attribute("data-mode"))
+        self.assertEqual(len(modes), 1)
+        self.assertEqual({self.view(n).all(".toolbar button")[-1].text for n in range(4)},
+                         {"Light" if modes == {"dark"} else "Dark"})
+
+    def test_paper(self):
+        """On paper, all thumbnails are drawn, boxes are printed, and controls are left out."""
+        self.show("several")
+        first = self.view(1)
+        self.left(first)[2].click()
+        browser.screen(720, 900, "print")
+        browser.script("dispatchEvent(new Event('beforeprint'))")
+        browser.frame()
+        self.assertEqual(self.overflow(), [])
+        self.assertGreater(self.view(1).find(".stage").box["width"], 600, "uses the paper's width")
+        self.assertFalse(any(b.shown for n in range(4) for b in self.view(n).all(".toolbar button")))
+        for item in self.right(first):
+            self.assertEqual(item.style("print-color-adjust"), "exact")
+        self.assertEqual(self.view(1).style("background-color"), "rgb(255, 255, 255)")
+        for cell in self.view(2).all(".cell canvas"):
+            box = cell.box
+            self.assertGreater(ink(cell, 6, box["height"] / 2, int(box["height"] / 2)), 0.1)
+        browser.script("dispatchEvent(new Event('afterprint'))")
+
+    def test_rules_of_axe(self):
+        source = axe()
+        if not source:
+            self.skipTest("axe is not installed: pip install axe-core-python")
+        for name in ("head", "model", "neuron", "dark", "several", "maps", "nan", "raw"):
+            self.show(name)
+            browser.script(source)
+            faults = browser.post("execute/async", args=[], script="""
+                const done = arguments[0];
+                axe.run(document).then(r => done(r.violations.map(v =>
+                  `${v.id}: ${v.nodes.slice(0, 2).map(n => n.html.slice(0, 90)).join(" | ")}`)))""")
+            self.assertEqual(faults, [], name)
+
+
+def axe():
+    """Returns the source of axe, from the package axe-core-python, or None."""
+    try:
+        import axe_core_python
+    except ImportError:
+        return None
+    found = list(pathlib.Path(axe_core_python.__file__).parent.glob("axe.min.js"))
+    return found[0].read_text() if found else None
+
+
+# ---- Saved pictures ------------------------------------------------------------------------------
+
+class Saved(Page):
+    SVG = "{http://www.w3.org/2000/svg}"
+
+    def save(self, view, name):
+        """Clicks the button of a format. Returns the saved file."""
+        folder = pages / "saved"
+        folder.mkdir(exist_ok=True)
+        for old in folder.iterdir():
+            old.unlink()
+        browser.downloads_to(folder)
+        next(b for b in view.all("button.save") if b.text == name).click()
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            done = [f for f in folder.iterdir() if f.suffix == f".{name.lower()}" and f.stat().st_size]
+            if done:
+                return done[0]
+            time.sleep(0.02)
+        self.fail("nothing was saved")
+
+    def texts_of(self, root):
+        return ["".join(t.itertext()) for t in root.iter(f"{self.SVG}text")]
+
+    def test_svg_of_a_head(self):
+        self.show("head")
+        self.left()[2].click()
+        browser.point(x=5, y=5)
+        path = self.save(self.view(), "SVG")
+        self.assertEqual(path.name, "head-view-all-layer-0-head-8.svg")
+        root = xml.etree.ElementTree.parse(path).getroot()
+        texts = self.texts_of(root)
+        self.assertEqual(texts[0], "Head view, All, layer 0, head 8")
+        self.assertEqual(texts.count("flies"), 7, "two on each side, and three in the read-out")
+        self.assertNotIn("Dark", texts)
+        lines = [p for p in root.iter(f"{self.SVG}path")]
+        row = softmax_row(0, 8, 2, 13)
+        self.assertEqual(len(lines), sum(w >= 1 / 512 for w in row))
+        opacities = sorted(float(p.get("opacity")) for p in lines)
+        for seen, w in zip(opacities, sorted(w for w in row if w >= 1 / 512)):
+            self.assertAlmostEqual(seen, w, delta=1e-3)
+
+    def test_svg_of_every_view(self):
+        for name in ("several", "maps", "nan", "raw", "pretty", "translation"):
+            self.show(name)
+            for view in browser.all("section.view"):
+                root = xml.etree.ElementTree.parse(self.save(view, "SVG")).getroot()
+                self.assertGreater(len(self.texts_of(root)), 3)
+
+    def test_svg_of_a_heat_map(self):
+        self.show("maps")
+        root = xml.etree.ElementTree.parse(self.save(self.view(), "SVG")).getroot()
+        texts = self.texts_of(root)
+        self.assertEqual([texts.count(t) for t in ("Key", "Query", "time", "[SEP]")], [1, 1, 2, 2])
+        cells = [r for r in root.iter(f"{self.SVG}rect") if r.get("opacity")]
+        self.assertGreater(len(cells), 15)
+
+    def test_png(self):
+        self.show("head")
+        data = self.save(self.view(), "PNG").read_bytes()
+        self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
+        width = int.from_bytes(data[16:20], "big")
+        body = self.view().find(".lanes").box["width"]
+        self.assertLessEqual(abs(width - 2 * (math.ceil(body + 32))), 2, "twice as large as on the screen")
+        self.assertGreater(len(data), 10000)
+
+
 # ---- The model view ------------------------------------------------------------------------------
 
 class ModelView(Page):
@@ -429,9 +930,11 @@ class ModelView(Page):
         self.show("model")
         self.assertEqual(len(self.view().all(".cell")), 48)
         axis = self.texts(self.view().all(".axis"))
-        self.assertEqual(axis, [""] + [str(n) for n in range(12)] + ["0", "1", "2", "3"])
+        self.assertEqual(axis, ["Head"] + [str(n) for n in range(12)] + ["Layer", "0", "1", "2", "3"])
         first, last = self.cell(0, 0).box, self.cell(0, 11).box
-        self.assertLessEqual(last["x"] + last["width"] - first["x"], 970)
+        inside = self.view().find(".model").box
+        self.assertLessEqual(last["x"] + last["width"], inside["x"] + inside["width"])
+        self.assertGreater(last["x"] + last["width"] - first["x"], 0.85 * inside["width"], "uses the width")
 
     def test_pictures_show_the_weights(self):
         self.show("model")
@@ -517,7 +1020,7 @@ class ModelView(Page):
     def test_included_layers_and_heads(self):
         self.show("some")
         view = self.view(1)
-        self.assertEqual(self.texts(view.all(".axis")), ["", "0", "2", "1", "3"])
+        self.assertEqual(self.texts(view.all(".axis")), ["Head", "0", "2", "Layer", "1", "3"])
         self.assertEqual([c.attribute("title") for c in view.all(".cell")],
                          [f"Layer {n}, Head {h}" for n in (1, 3) for h in (0, 2)])
 
@@ -573,9 +1076,10 @@ class NeuronView(Page):
         row = softmax_row(0, 8, 4, 13)
         j = max(range(13), key=lambda n: row[n])
         self.assertNotEqual(self.right()[j].style("background-image"), "none")
-        y = (4.5 + (j - 4) * (BETWEEN - 3.5) / BETWEEN) * NROW
-        expected = line_ink(row[j], 4, j, NROW)
-        self.assertLessEqual(abs(ink(self.canvas(), BETWEEN - 4, y, 9) - expected), 0.05 * expected + 0.05)
+        between = self.between()
+        y = (4.5 + (j - 4) * (between - 3.5) / between) * NROW
+        expected = line_ink(row[j], 4, j, NROW, between)
+        self.assertLessEqual(abs(ink(self.canvas(), between - 4, y, 9) - expected), 0.05 * expected + 0.05)
 
     def test_the_control_is_always_there(self):
         self.show("neuron")
@@ -782,7 +1286,7 @@ class Translation(Page):
 class Tokens(Page):
     EXACT = ["</script><script>document.title='broken'</script>", "<!--<script>", "a\u2028b\u2029c",
              "\"quoted\" 'and' \\back\\", "&amp;<b>bold</b>", "\x01\t\x7f", "", "שלום", "مرحبا!",
-             "\U0001f469\u200d\U0001f680", "bad\ufffd\ufffd", "Ġtime", "▁time", "time</w>", "##ing"]
+             "\U0001f469\u200d\U0001f680", "bad\ufffd\ufffd", "Ġtime", "▁time", "time</w>", "##ing", "▁", "\n", "e\u0301\u0300\u0323"]
 
     def test_exact(self):
         self.show("raw")
@@ -793,7 +1297,8 @@ class Tokens(Page):
 
     def test_prettified(self):
         self.show("pretty")
-        self.assertEqual(self.texts(self.left())[11:], [" time", " time", "time", "##ing"])
+        self.assertEqual(self.texts(self.left())[11:], [" time", " time", "time", "##ing", "␣", "↵",
+                                                        "e\u0301\u0300\u0323"])
 
     def test_right_to_left(self):
         self.show("raw")
@@ -806,6 +1311,111 @@ class Tokens(Page):
         self.show("raw")
         heights = {item.box["height"] for item in self.left()}
         self.assertEqual(heights, {ROW})
+
+
+# ---- Figures --------------------------------------------------------------------------------------
+
+class Figures(unittest.TestCase):
+    """Figures that br_attention_svg() writes, read as XML."""
+    SVG = "{http://www.w3.org/2000/svg}"
+
+    def read(self, name):
+        return xml.etree.ElementTree.parse(pages / f"{name}.svg").getroot()
+
+    def lines(self, group):
+        """Returns (x1, y1, x2, y2, opacity) of each line in a group."""
+        return [[float(x) for x in re.findall(r"[\d.]+", path.get("d"))] + [float(path.get("opacity"))]
+                for path in group.findall(f"{self.SVG}path")]
+
+    def groups(self, name):
+        return [g for g in self.read(name).iter(f"{self.SVG}g") if g.get("stroke-width")]
+
+    def texts(self, name):
+        return ["".join(t.itertext()) for t in self.read(name).iter(f"{self.SVG}text")]
+
+    def test_lines_of_a_token(self):
+        group, = self.groups("token")
+        row = softmax_row(0, 8, 2, 13)
+        lines = self.lines(group)
+        self.assertEqual(len(lines), sum(w >= 1 / 512 for w in row))
+        top = lines[0][1] - 2.5 * ROW
+        for x1, y1, x2, y2, opacity in lines:
+            self.assertAlmostEqual(opacity, row[round((y2 - top) / ROW - 0.5)], delta=6e-4)
+            self.assertEqual(y1, lines[0][1])
+        self.assertEqual(group.get("stroke"), "#a3a122")
+        bold = [t.text for t in self.read("token").iter(f"{self.SVG}text") if t.get("font-weight")]
+        self.assertEqual(bold, ["flies"])
+        self.assertIn("A < B", self.texts("token"))
+        self.assertIn("layer 0, head 8", self.texts("token"))
+
+    def test_lines_of_all_tokens(self):
+        """The lines and the note are those of the page."""
+        groups = self.groups("heads")
+        self.assertEqual(len({g.get("stroke") for g in groups}), 12)
+        weights = [w for h in range(12) for i in range(13) for w in softmax_row(0, h, i, 13)]
+        cutoff = min(n / 100 for n in range(1, 100) if sum(w >= n / 100 for w in weights) <= 6 * 13)
+        opacities = sorted(line[4] for g in groups for line in self.lines(g))
+        for seen, weight in zip(opacities, sorted(w for w in weights if w >= cutoff), strict=True):
+            self.assertAlmostEqual(seen, weight, delta=6e-4)
+        self.assertIn(f"{len(opacities)} of 2028 weights, at least {cutoff}", self.texts("heads"))
+        drawn = [self.lines(g) for g in groups]
+        starts = [lines[0][1] % ROW for lines in drawn if lines]
+        self.assertGreater(len(starts), 6)
+        self.assertEqual(len(set(starts)), len(starts), "lines of heads lie side by side")
+
+    def test_axes_of_the_model_view(self):
+        texts = self.texts("model")
+        self.assertEqual(texts[:2], ["Head", "Layer"])
+        self.assertEqual(texts[2:14], [str(n) for n in range(12)])
+        self.assertEqual(texts[14:], ["0", "1", "2", "3"])
+
+    def test_thumbnails_show_weights(self):
+        groups = self.groups("model")
+        self.assertEqual(len(groups), 48)
+        for layer, head in ((0, 0), (2, 7), (3, 11)):
+            seen = [line[4] for line in self.lines(groups[12 * layer + head])]
+            shown = [w for i in range(13) for w in softmax_row(layer, head, i, 13) if w >= 0.02]
+            for a, b in zip(seen, shown, strict=True):
+                self.assertAlmostEqual(a, b, delta=6e-3)
+
+    def test_thumbnails_of_long_texts_are_not_full(self):
+        """The opacities of the lines from one place sum to 1 at most, however long the text is."""
+        for group in self.groups("long_model"):
+            sums = {}
+            for _, y, _, _, opacity in self.lines(group):
+                sums[y] = sums.get(y, 0) + opacity
+            self.assertLess(max(sums.values()), 1.2)
+            self.assertGreater(max(sums.values()), 0.2)
+
+    def cells(self, name):
+        return [float(r.get("opacity")) for r in self.read(name).iter(f"{self.SVG}rect") if r.get("opacity")]
+
+    def test_heat_maps(self):
+        maps = HeatMap()
+        for name, values in (("heatmap", maps.mean(0)), ("gradient", maps.gradient(0))):
+            flat = [w for row in values for w in row]
+            shown = [w / max(flat) for w in flat if w / max(flat) >= 1 / 256]
+            for seen, expected in zip(self.cells(name), shown, strict=True):
+                self.assertAlmostEqual(seen, expected, delta=1e-3)
+            texts = self.texts(name)
+            self.assertEqual([texts.count(t) for t in ("key", "query", "time")], [1, 1, 2])
+            self.assertIn(f"{max(flat):.3g}", texts)
+        self.assertIn("layer 0, mean of all heads", self.texts("heatmap"))
+        self.assertIn("gradient × attention, layer 0", self.texts("gradient"))
+
+    def test_values_that_are_not_finite_are_crossed(self):
+        crosses = [p for p in self.read("nan_heat").iter(f"{self.SVG}path")]
+        self.assertEqual(len(crosses), 1)
+        self.assertIn("1 weights are not finite and are missing", self.texts("nan_heat"))
+
+    def test_hostile_tokens(self):
+        texts = self.texts("raw")
+        self.assertIn("&amp;<b>bold</b>", texts)
+        self.assertIn("</script><script>document.t…", texts, "long tokens are cut")
+        self.assertTrue(any(t.startswith("</title>") for t in texts))
+
+    def test_weights_that_are_not_finite_are_told(self):
+        self.assertIn("2 weights are not finite and are missing", self.texts("nan"))
 
 
 # ---- The page ------------------------------------------------------------------------------------
@@ -852,8 +1462,9 @@ class WholePage(Page):
 
     def test_nan_weights_are_displayed(self):
         self.show("nan")
-        for n in range(3):
-            self.assertIn("2 of 18 weights are not finite", self.view(n).find(".alarm").text)
+        for n in range(4):
+            self.assertIn("2 of 18 weights are not finite; they are drawn as missing",
+                          self.view(n).find(".alarm").text)
         view = self.view(2)
         self.left(view)[0].point()
         self.assertEqual(view.find(".readout td.number").text, "NaN")

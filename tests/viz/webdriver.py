@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
-KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Shift": "\ue008", "Space": "\ue00d",
+KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Shift": "\ue008", "Control": "\ue009", "Space": "\ue00d",
         "End": "\ue010", "Home": "\ue011", "ArrowLeft": "\ue012", "ArrowUp": "\ue013",
         "ArrowRight": "\ue014", "ArrowDown": "\ue015"}
 
@@ -129,9 +129,40 @@ class Browser:
         self.post("actions", actions=[{"type": "key", "id": "keyboard", "actions": actions}])
         self.frame()
 
+    def click_with(self, key, element):
+        """Clicks an element while a key is pressed."""
+        keyboard = [{"type": "keyDown", "value": KEYS[key]}, {"type": "pause"}, {"type": "pause"},
+                    {"type": "pause"}, {"type": "keyUp", "value": KEYS[key]}]
+        origin = {ELEMENT: element.id}
+        mouse = [{"type": "pause"}, {"type": "pointerMove", "duration": 0, "origin": origin, "x": 0, "y": 0},
+                 {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
+        self.post("actions", actions=[{"type": "key", "id": "keyboard", "actions": keyboard},
+                                      {"type": "pointer", "id": "mouse", "actions": mouse}])
+        self.frame()
+
     def resize(self, width, height):
         self.post("window/rect", width=width, height=height)
         self.frame()
+
+    # ---- Chromium's own commands ----
+
+    def command(self, name, **parameters):
+        return self.post("goog/cdp/execute", cmd=name, params=parameters)
+
+    def screen(self, width, height, media=""):
+        """Emulates a screen, which may be narrower than a window, and optionally the medium "print"."""
+        self.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
+                     mobile=False)
+        self.command("Emulation.setEmulatedMedia", media=media)
+        self.frame()
+
+    def no_screen(self):
+        self.command("Emulation.clearDeviceMetricsOverride")
+        self.command("Emulation.setEmulatedMedia", media="")
+        self.frame()
+
+    def downloads_to(self, folder):
+        self.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
 
     def screenshot(self, path):
         path.write_bytes(base64.b64decode(self.get("screenshot")))

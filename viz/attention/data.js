@@ -103,14 +103,38 @@ const brief = (value, values) => {
 
 const pretty = token => token.replaceAll("Ġ", " ").replaceAll("▁", " ").replaceAll("</w>", "");
 
+/* Makes white space visible: line breaks and tabs, and spaces of a token without letters. */
+const visible = token => {
+  const text = token.replaceAll("\n", "↵").replaceAll("\t", "⇥");
+  return /^ +$/.test(text) ? text.replaceAll(" ", "␣") : text;
+};
+
+/* Returns whether a token has the form of a special one: [CLS], <s>, </s>, <|endoftext|>. */
+const isSpecial = token => /^(\[[A-Z]+\d*\]|<\/?[a-z_]+\d*>|<\|.*\|>|\((begin|end)\))$/.test(token);
+
 /* Returns the maps of a part that a view includes. */
-const mapsOf = (set, view, part) => set.maps.filter(map =>
-  map.part === part && (!view.layers || view.layers.includes(map.layer)));
+const mapsOf = (set, view, part, kind) => set.maps.filter(map =>
+  map.part === part && map.kind === kind && (!view.layers || view.layers.includes(map.layer)));
+
+const kindNames = { weights: "Weights", rollout: "Rollout", gradient: "Gradient × attention" };
+
+/* Returns the kinds of maps that a view can show of a part. */
+const kindsOf = (set, view, part) =>
+  Object.keys(kindNames).filter(kind => mapsOf(set, view, part, kind).length > 0);
+
+/* Returns the opacity of a value of 1. Weights are opacities; gradients are not, so the largest of
+ * a map is opaque. */
+const scaleOf = map => {
+  if (map.kind !== "gradient")
+    return 1;
+  const largest = weightsOf(map).reduce((most, w) => w > most && Number.isFinite(w) ? w : most, 0);
+  return largest > 0 ? 1 / largest : 1;
+};
 
 /* Returns what a view of a set can show: each filter is a part's maps, restricted to a range of
  * rows and of columns. `order` is the order of the filters of a sentence pair. */
 const filtersOf = (set, view, order) => {
-  const show = tokens => view.prettify ? tokens.map(pretty) : tokens;
+  const show = tokens => view.prettify ? tokens.map(token => visible(pretty(token))) : tokens;
   const first = show(set.tokens), second = show(set.decoderTokens);
   const sides = { self: [first, first], encoder: [first, first], decoder: [second, second],
     cross: [second, first] };
@@ -119,7 +143,7 @@ const filtersOf = (set, view, order) => {
     row: from, column: above });
   const whole = (name, part) => filter(name, part, 0, sides[part][0].length, 0,
     sides[part][1].length);
-  const has = part => mapsOf(set, view, part).length > 0;
+  const has = part => mapsOf(set, view, part, "weights").length > 0;
   const names = { self: "All", encoder: "Encoder", decoder: "Decoder", cross: "Cross" };
   const filters = Object.keys(names).filter(has).map(part => whole(names[part], part));
   const b = set.sentenceB, n = first.length;

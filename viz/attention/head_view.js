@@ -3,7 +3,8 @@
 /* Returns a channel for Lanes: a head's weights, restricted to a filter's rows and columns. */
 const channelOf = (map, filter, head, colour) => {
   const data = weightsOf(map), base = (head * map.rows + filter.row) * map.columns + filter.column;
-  return { head, colour, values: map.weights, weight: (i, j) => data[base + i * map.columns + j] };
+  return { head, colour, values: map.weights, shade: scaleOf(map),
+    weight: (i, j) => data[base + i * map.columns + j] };
 };
 
 class HeadView extends LayerView {
@@ -15,14 +16,25 @@ class HeadView extends LayerView {
     this.heads = element("div", { className: "heads", aria: { role: "group",
       label: "Heads: click to show or hide, double-click to show only one" } });
     this.body.append(this.heads, this.lanes.root);
-    this.layerBox = element("span");
+    this.layerBox = element("span", { className: "toolbar inner" });
     this.addControls(this.layerBox);
     this.filterChanged();
   }
 
   filterChanged() {
-    this.layerBox.replaceChildren(this.layerSelect(() => this.mapChanged()));
+    const kinds = this.kindSelect(() => this.filterChanged());
+    this.layerBox.replaceChildren(...kinds, this.layerSelect(() => this.mapChanged()));
     this.mapChanged();
+  }
+
+  resized() {
+    this.show(true);
+  }
+
+  caption() {
+    const heads = [...this.active].sort((a, b) => a - b);
+    const some = heads.length < this.map.heads;
+    return super.caption() + (some ? `, head${heads.length > 1 ? "s" : ""} ${heads.join(", ")}` : "");
   }
 
   mapChanged() {
@@ -52,7 +64,7 @@ class HeadView extends LayerView {
     this.heads.replaceChildren(...all.map(head => {
       const square = element("button", { type: "button", className: "head", head,
         title: `Head ${head}: click to show or hide, double-click to show only this head`,
-        style: { "--colour": colourOf(head) }, aria: { label: `Head ${head}` } }, String(head));
+        style: { "--colour": colourOf(head), "--text": inkOn(colourOf(head)) }, aria: { label: `Head ${head}` } }, String(head));
       square.addEventListener("click", event => this.click(head, event));
       square.addEventListener("keydown", event => {
         if (event.key !== "Enter" || !event.shiftKey)
@@ -62,9 +74,10 @@ class HeadView extends LayerView {
       });
       return square;
     }));
-    const every = element("button", { type: "button" }, "All");
+    const every = element("button", { type: "button", className: "unsaved" }, "All");
     every.addEventListener("click", () => this.choose(all));
     this.heads.append(every);
+    this.heads.hidden = all.length === 1;
   }
 
   /* The second click of a double-click undoes the effect of the first. */

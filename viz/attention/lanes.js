@@ -2,41 +2,46 @@
  * of several heads lie side by side, and are the thinner the more heads there are. Only the largest
  * weights have lines, and a note tells which, until a token is chosen. The token under the pointer,
  * or with the keyboard focus, shows only its own lines, all of them, its weights as boxes on the
- * other side, and a list of these weights as numbers. A clicked token stays selected; each token of
- * the other side then shows a single weight. */
+ * other side, and a list of these weights as numbers. Clicked tokens stay selected, several with
+ * Ctrl or Shift, whose weights are summed; each token of the other side then shows a single
+ * weight. */
 
 const ROW = 22;        /* pixels per token */
-const BETWEEN = 150;   /* pixels for the lines */
+const NARROWEST = 90;  /* pixels for the lines */
+const WIDEST = 640;
 const FAINTEST = 1 / 512; /* fainter lines are invisible */
 const TALLEST = 4096;  /* pixels; only the visible part of a taller canvas is drawn */
 const LISTED = 12;
 const SPREAD = 14;     /* pixels for the lines of all heads between two tokens */
 const THICKEST = 2;    /* pixels of a line */
 const LINES_PER_TOKEN = 6; /* while no token is chosen */
+const READOUT = 308;   /* pixels of the read-out beside the drawing, with its distance */
+const LEAST_OFF_SCREEN = 0.03; /* smaller weights of tokens off the screen are not announced */
 
 class Lanes {
-  /* Options: `rowHeight`, `between`, and `changed`, which is called when another token is
-   * selected. */
+  /* Options: `rowHeight`, and `between`, which is the width of the lines; without it, they use the
+   * width of the page. */
   constructor(options = {}) {
     this.row = options.rowHeight ?? ROW;
-    this.between = options.between ?? BETWEEN;
-    this.changed = options.changed ?? (() => {});
+    this.fixed = options.between;
     this.chosen = this.pinned = this.other = null;
     this.draw = scheduler(() => this.drawNow());
     this.canvas = element("canvas", { aria: { hidden: "true" } });
     this.sides = ["left", "right"].map(side => this.makeSide(side));
     this.space = element("div", { className: "between" });
+    this.canvas.origin = this.space;
+    this.canvas.paint = c => this.paint(c, 0, this.height);
+    this.edges = ["above", "below"].map(where => this.makeEdge(where));
     this.stage = element("div", { className: "stage" }, this.sides[0], this.space, this.sides[1],
-      this.canvas);
+      this.canvas, element("div", { className: "edges unsaved" }, ...this.edges));
     this.readout = element("div", { className: "readout", aria: { role: "status", live: "polite" } });
     this.root = element("div", { className: "lanes" }, this.stage, this.readout);
     this.stage.addEventListener("mouseleave", () => this.leave());
-    addEventListener("scroll", () => this.isLong && this.root.isConnected && this.draw(), true);
-    addEventListener("resize", () => this.root.isConnected && this.draw());
+    addEventListener("scroll", () => this.scrolled(), true);
   }
 
-  /* Shows channels (heads): { head, colour, weight(i, j), values }. If `keep`, the selected token
-   * stays selected. */
+  /* Shows channels (heads): { head, colour, weight(i, j), shade, values }. `shade` is the opacity
+   * of a weight of 1. If `keep`, the selected tokens stay selected. */
   show({ filter, channels, keep }) {
     this.channels = channels;
     if (!keep || filter !== this.filter) {
@@ -45,12 +50,21 @@ class Lanes {
       this.fill(0, filter.left);
       this.fill(1, filter.right);
     }
-    this.space.style.width = `${this.between}px`;
     this.lines = this.findLines();
     this.cutoff = this.findCutoff();
     this.kept = this.lines.reduce((sum, lines) =>
-      sum + lines.reduce((n, line) => n + (line.weight >= this.cutoff), 0), 0);
+      sum + lines.reduce((n, line) => n + (line.opacity >= this.cutoff), 0), 0);
+    this.fit();
     this.refresh();
+  }
+
+  /* Sets the width of the lines to what the page has beside the tokens and the read-out. On a phone
+   * and on paper the read-out is below. */
+  fit() {
+    const room = this.root.clientWidth - this.sides[0].offsetWidth - this.sides[1].offsetWidth;
+    const beside = room - READOUT >= 150 && !document.body.matches(".paper");
+    this.between = this.fixed ?? Math.min(Math.max(beside ? room - READOUT : room, NARROWEST), WIDEST);
+    this.space.style.width = `${this.between}px`;
   }
 
   get height() {
@@ -61,10 +75,19 @@ class Lanes {
     return this.filter && this.height > TALLEST;
   }
 
+  scrolled() {
+    if (!this.root.isConnected || !this.filter)
+      return;
+    if (this.isLong)
+      this.draw();
+    this.markEdges();
+  }
+
   /* ---- Tokens ---- */
 
   makeSide(side) {
     const list = element("ul", { className: `tokens ${side}`, aria: { role: "listbox",
+      multiselectable: "true",
       label: side === "left" ? "Attending tokens" : "Tokens attended to" } });
     const at = event => {
       const item = event.target.closest("li");
@@ -73,7 +96,8 @@ class Lanes {
     list.addEventListener("mouseover", event => at(event) && this.point(at(event)));
     list.addEventListener("focusin", event => at(event) && this.point(at(event)));
     list.addEventListener("focusout", event => !list.contains(event.relatedTarget) && this.leave());
-    list.addEventListener("click", event => at(event) && this.pin(at(event)));
+    list.addEventListener("click", event => at(event) && this.pin(at(event), event));
+    list.addEventListener("mousedown", event => event.shiftKey && event.preventDefault());
     list.addEventListener("keydown", event => at(event) && this.key(event, at(event)));
     return list;
   }
@@ -81,7 +105,9 @@ class Lanes {
   fill(side, tokens) {
     this.sides[side].replaceChildren(...tokens.map((token, index) => {
       const item = element("li", { dir: "auto", title: token, tabIndex: index ? -1 : 0, index,
-        aria: { role: "option", selected: "false" } }, token);
+        cutsText: true, aria: { role: "option", selected: "false" } }, token);
+      if (!token.trim())
+        item.setAttribute("aria-label", `blank token #${index}`);
       item.style.height = item.style.lineHeight = `${this.row}px`;
       return item;
     }));
@@ -108,13 +134,15 @@ class Lanes {
 
   /* ---- Choosing ---- */
 
+  /* `chosen` and `pinned` are null, or a side and the indices of its tokens. */
+
   point(place) {
     if (this.pinned && place.side !== this.pinned.side)
       this.other = place;
     else if (this.pinned)
       this.other = null;
     else
-      this.chosen = place;
+      this.chosen = { side: place.side, indices: [place.index] };
     this.refresh();
   }
 
@@ -124,11 +152,21 @@ class Lanes {
     this.refresh();
   }
 
-  pin(place) {
-    const again = this.pinned && this.pinned.side === place.side &&
-      this.pinned.index === place.index;
-    this.pinned = again ? null : place;
-    this.chosen = place;
+  /* Selects a token, or nothing if it was selected. With Ctrl, adds it to the selected ones or
+   * removes it; with Shift, selects all from the last one to it. */
+  pin({ side, index }, { ctrlKey = false, metaKey = false, shiftKey = false } = {}) {
+    const before = this.pinned?.side === side ? this.pinned.indices : [];
+    let indices = before.length === 1 && before[0] === index ? [] : [index];
+    if (shiftKey && before.length) {
+      const last = before.at(-1), step = index < last ? -1 : 1;
+      indices = [...before];
+      for (let n = last; n !== index + step; n += step)
+        if (!indices.includes(n))
+          indices.push(n);
+    } else if (ctrlKey || metaKey)
+      indices = before.includes(index) ? before.filter(n => n !== index) : [...before, index];
+    this.pinned = indices.length ? { side, indices } : null;
+    this.chosen = this.pinned ?? { side, indices: [index] };
     this.other = null;
     this.refresh();
   }
@@ -143,7 +181,7 @@ class Lanes {
       this.focus({ side: columns[event.key],
         index: Math.min(index, this.filter[columns[event.key]].length - 1) });
     else if (event.key === "Enter" || event.key === " ")
-      this.pin({ side, index });
+      this.pin({ side, index }, event);
     else if (event.key === "Escape" && this.pinned) {
       this.pinned = null;
       this.leave();
@@ -165,35 +203,43 @@ class Lanes {
   refresh() {
     this.mark();
     this.tell();
-    this.changed();
+    this.markEdges();
     this.draw();
   }
 
-  weights(place, other) {
-    return this.channels.map(c => place.side === "left" ? c.weight(place.index, other)
-      : c.weight(other, place.index));
+  /* Returns each channel's weight between the chosen tokens, summed, and one of the other side. */
+  weights({ side, indices }, other) {
+    return this.channels.map(c => indices.reduce((sum, index) =>
+      sum + (side === "left" ? c.weight(index, other) : c.weight(other, index)), 0));
   }
 
   mark() {
     const chosen = this.chosen;
     for (const side of ["left", "right"])
       for (const item of this.sides[side === "left" ? 0 : 1].children) {
-        const isIt = chosen?.side === side && chosen.index === item.index;
+        const isIt = chosen?.side === side && chosen.indices.includes(item.index);
         item.classList.toggle("chosen", isIt);
         item.classList.toggle("pinned", isIt && this.pinned !== null);
         item.setAttribute("aria-selected", isIt);
-        item.style.backgroundImage = chosen && chosen.side !== side ? this.boxes(item.index) : "";
+        item.shades = chosen && chosen.side !== side ? this.boxes(item.index) : [];
+        item.style.backgroundImage = this.gradient(item.shades);
       }
   }
 
-  /* A box for each head, as opaque as its weight. */
+  /* Returns a box for each head, half as opaque as its weight, so that the token can be read. */
   boxes(index) {
-    const width = 100 / this.channels.length, weights = this.weights(this.chosen, index);
-    if (!weights.some(w => w >= FAINTEST))
-      return "";
-    const stops = weights.map((w, n) =>
-      `${faint(this.channels[n].colour, w)} ${n * width}% ${(n + 1) * width}%`);
-    return `linear-gradient(to right, ${stops.join(", ")})`;
+    const weights = this.weights(this.chosen, index);
+    if (!weights.some((w, n) => w * this.channels[n].shade >= FAINTEST))
+      return [];
+    return weights.map((w, n) => ({ colour: this.channels[n].colour,
+      alpha: Math.min(w * this.channels[n].shade || 0, 1) / 2 }));
+  }
+
+  gradient(shades) {
+    const width = 100 / shades.length;
+    const stops = shades.map(({ colour, alpha }, n) =>
+      `${faint(colour, alpha)} ${n * width}% ${(n + 1) * width}%`);
+    return stops.length ? `linear-gradient(to right, ${stops.join(", ")})` : "";
   }
 
   tell() {
@@ -209,7 +255,7 @@ class Lanes {
     if (!this.other)
       rows.sort((a, b) => key(b) - key(a) || a.index - b.index);
     const arrow = side === "left" ? "→" : "←";
-    const heading = element("p", {}, ...this.named(this.chosen), ` ${arrow} `);
+    const heading = element("p", {}, ...this.chosenNames(), ` ${arrow} `);
     if (this.other)
       heading.append(...this.named(this.other));
     this.readout.replaceChildren(heading, element("table", {},
@@ -218,11 +264,24 @@ class Lanes {
       this.readout.append(element("p", { className: "note" }, `and ${rows.length - LISTED} more`));
   }
 
+  chosenNames() {
+    const { side, indices } = this.chosen;
+    if (indices.length > 3)
+      return [element("b", {}, `${indices.length} tokens`)];
+    return indices.flatMap((index, n) =>
+      [...n ? [" + "] : [], ...this.named({ side, index })]);
+  }
+
   hint() {
     const many = n => n.toLocaleString("en");
     const all = this.channels.length * this.filter.left.length * this.filter.right.length;
     return `Lines show ${many(this.kept)} of ${many(all)} weights: those of at ` +
-      `least ${Number(this.cutoff.toPrecision(2))}. Hover over a token to see all its weights; click it to keep it selected`;
+      `least ${this.leastShown()}. Hover over a token to see all its weights; click it to keep ` +
+      "it selected, and others with Ctrl or Shift";
+  }
+
+  leastShown() {
+    return Number((this.cutoff / this.channels[0].shade).toPrecision(2));
   }
 
   rowsOf(index) {
@@ -233,7 +292,7 @@ class Lanes {
   line({ index, weight, channel }, side) {
     const row = element("tr");
     if (!this.other)
-      row.append(element("td", {}, element("bdi", {}, this.filter[side][index])),
+      row.append(element("td", {}, this.link({ side, index })),
         element("td", { className: "position" }, this.position({ side, index })));
     if (this.channels.length > 1)
       row.append(element("td", {}, element("span", { className: "swatch",
@@ -241,6 +300,59 @@ class Lanes {
     row.append(element("td", { className: "number", title: number(weight, channel.values) },
       brief(weight, channel.values)));
     return row;
+  }
+
+  /* Returns a button with the token's name that scrolls to it. */
+  link(place) {
+    const link = element("button", { type: "button", className: "link",
+      title: "Scroll to this token" }, element("bdi", {}, this.token(place)));
+    link.addEventListener("click", () =>
+      this.item(place).scrollIntoView({ block: "center", behavior: "instant" }));
+    return link;
+  }
+
+  /* ---- Tokens off the screen ---- */
+
+  makeEdge(where) {
+    const edge = element("button", { type: "button", className: `edge ${where}`, hidden: true });
+    edge.addEventListener("click", () =>
+      edge.target && this.item(edge.target).scrollIntoView({ block: "center", behavior: "instant" }));
+    return edge;
+  }
+
+  /* Says above and below the screen how much of the chosen tokens' weight is there. A click scrolls
+   * to the largest. */
+  markEdges() {
+    for (const edge of this.edges)
+      edge.hidden = true;
+    if (!this.chosen || this.height < innerHeight / 2)
+      return;
+    const top = this.stage.getBoundingClientRect().top;
+    const side = this.chosen.side === "left" ? "right" : "left";
+    const last = this.filter[side].length;
+    const from = Math.min(Math.max(Math.ceil(-top / this.row), 0), last);
+    const to = Math.max(Math.min(Math.floor((innerHeight - top) / this.row), last), from);
+    this.markEdge(this.edges[0], "▲", side, 0, from);
+    this.markEdge(this.edges[1], "▼", side, to, last);
+  }
+
+  markEdge(edge, arrow, side, from, to) {
+    let sum = 0, largest = 0;
+    edge.target = null;
+    for (let index = from; index < to; index++) {
+      const weight = Math.max(...this.weights(this.chosen, index).map(w => w || 0));
+      sum += weight;
+      if (weight > largest) {
+        largest = weight;
+        edge.target = { side, index };
+      }
+    }
+    if (!edge.target || largest * this.channels[0].shade < LEAST_OFF_SCREEN)
+      return;
+    edge.hidden = false;
+    edge.textContent = `${arrow} ${this.token(edge.target)} ${this.position(edge.target)} ` +
+      brief(largest, this.channels[0].values);
+    edge.title = `${to - from} tokens ${arrow === "▲" ? "above" : "below"} the screen; scroll to the largest weight`;
   }
 
   /* ---- Lines ---- */
@@ -252,22 +364,22 @@ class Lanes {
       const found = [];
       for (let i = 0; i < rows; i++)
         for (let j = 0; j < columns; j++) {
-          const weight = channel.weight(i, j);
-          if (weight >= FAINTEST)
-            found.push({ i, j, weight });
+          const opacity = channel.weight(i, j) * channel.shade;
+          if (opacity >= FAINTEST)
+            found.push({ i, j, opacity });
         }
       return found;
     });
   }
 
-  /* Returns the weight, in hundredths, below which lines are left out while no token is chosen: the
+  /* Returns the opacity, in hundredths, below which lines are left out while no token is chosen: the
    * least one that leaves few lines for each token, unless it leaves none. */
   findCutoff() {
     const most = LINES_PER_TOKEN * Math.max(this.filter.left.length, this.filter.right.length);
     const counts = new Array(101).fill(0);
     for (const lines of this.lines)
-      for (const { weight } of lines)
-        counts[Math.min(Math.floor(weight * 100), 100)]++;
+      for (const { opacity } of lines)
+        counts[Math.min(Math.floor(opacity * 100), 100)]++;
     let n = 101, above = 0;
     while (n > 1 && (above === 0 || above + counts[n - 1] <= most))
       above += counts[--n];
@@ -296,28 +408,33 @@ class Lanes {
   drawNow() {
     if (!this.root.isConnected)
       return;
-    const [from, to] = this.band(), c = this.begin(from, to);
+    const [from, to] = this.band();
+    this.paint(this.begin(from, to), from, to);
+  }
+
+  /* Draws the lines between two heights of the stage. */
+  paint(c, from, to) {
     const pitch = Math.min(SPREAD / this.channels.length, THICKEST);
+    const chosen = this.chosen && new Set(this.chosen.indices);
     c.lineWidth = pitch;
     this.channels.forEach((channel, n) => {
       c.strokeStyle = channel.colour;
       for (const line of this.lines[n])
-        if (this.isShown(line, from, to))
+        if (this.isShown(line, chosen, from, to))
           this.stroke(c, line, (n - (this.channels.length - 1) / 2) * pitch);
     });
+    c.globalAlpha = 1;
   }
 
-  isShown({ i, j, weight }, from, to) {
+  isShown({ i, j, opacity }, chosen, from, to) {
     const y = [i, j].map(k => (k + 0.5) * this.row);
     if (Math.max(...y) < from || Math.min(...y) > to)
       return false;
-    if (!this.chosen)
-      return weight >= this.cutoff;
-    return (this.chosen.side === "left" ? i : j) === this.chosen.index;
+    return chosen ? chosen.has(this.chosen.side === "left" ? i : j) : opacity >= this.cutoff;
   }
 
-  stroke(c, { i, j, weight }, aside) {
-    c.globalAlpha = Math.min(weight, 1);
+  stroke(c, { i, j, opacity }, aside) {
+    c.globalAlpha = Math.min(opacity, 1);
     c.beginPath();
     c.moveTo(0, (i + 0.5) * this.row + aside);
     c.lineTo(this.between, (j + 0.5) * this.row + aside);

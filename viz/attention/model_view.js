@@ -1,7 +1,9 @@
 /* model_view.js - thumbnails of all layers and heads; a click on one opens the head beside it. */
 
-const GRID = 970;     /* pixels: width of the grid */
 const AXIS = 34;      /* pixels: width of the layer numbers */
+const TITLE = 20;     /* pixels: width of the title of the layers */
+const SLIMMEST = 20, WIDEST_CELL = 116; /* pixels: widths of thumbnails */
+const DETAIL = 300;   /* pixels: least width of the opened head beside the grid */
 const FINEST = 2;     /* minimum pixels between the ends of two lines in a thumbnail */
 
 class ModelView extends View {
@@ -21,6 +23,33 @@ class ModelView extends View {
     this.filterChanged();
   }
 
+  /* The width of the page is known when the view is on it. */
+  draw() {
+    if (this.size?.width !== this.cellWidth())
+      this.filterChanged();
+    else {
+      for (const cell of this.grid.querySelectorAll(".cell"))
+        if (cell.drawn)
+          this.thumbnail(cell);
+      this.lanes?.draw();
+    }
+  }
+
+  resized() {
+    this.draw();
+  }
+
+  /* Draws every thumbnail, also those that were never on the screen. */
+  printed() {
+    for (const cell of this.grid.querySelectorAll(".cell"))
+      this.thumbnail(cell);
+  }
+
+  cellWidth() {
+    const room = (this.body.clientWidth || 970) - AXIS - TITLE;
+    return Math.min(Math.max(Math.floor((room - 6) / this.heads.length) - 5, SLIMMEST), WIDEST_CELL);
+  }
+
   get heads() {
     const all = [...Array(Math.max(...this.maps.map(map => map.heads))).keys()];
     return this.spec.includeHeads ? all.filter(n => this.spec.includeHeads.includes(n)) : all;
@@ -30,24 +59,25 @@ class ModelView extends View {
     this.close();
     this.note(this.maps);
     const heads = this.heads;
-    const width = Math.min(Math.max(Math.floor((GRID - AXIS) / heads.length) - 3, 28), 116);
+    const width = this.cellWidth();
     this.size = { width, height: Math.max(Math.round(width * 1.1), 44) };
-    this.grid.style.gridTemplateColumns = `${AXIS}px repeat(${heads.length}, ${width + 2}px)`;
+    this.grid.style.gridTemplateColumns =
+      `${TITLE}px ${AXIS}px repeat(${heads.length}, ${width + 2}px)`;
     const axis = text => element("span", { className: "axis" }, text);
+    const across = element("span", { className: "axis title", style: { "grid-column": "3 / -1" } }, "Head");
+    const down = element("span", { className: "axis title down",
+      style: { "grid-row": `3 / span ${this.maps.length}` } }, element("span", {}, "Layer"));
     this.cells = this.maps.map(map => heads.map(head =>
       head < map.heads ? this.makeCell(map, head) : element("span")));
-    this.grid.replaceChildren(axis(""), ...heads.map(n => axis(String(n))),
-      ...this.maps.flatMap((map, n) => [axis(String(map.layer)), ...this.cells[n]]));
+    const at = (item, column) => {
+      item.style.gridColumn = column;
+      return item;
+    };
+    this.grid.replaceChildren(across, ...heads.map((n, k) => at(axis(String(n)), k + 3)), down,
+      ...this.maps.flatMap((map, n) => [at(axis(String(map.layer)), 2), ...this.cells[n]]));
     const first = this.grid.querySelector(".cell");
     if (first) /* a part may have none of the included heads */
       first.tabIndex = 0;
-  }
-
-  draw() {
-    for (const cell of this.grid.querySelectorAll(".cell"))
-      if (cell.drawn)
-        this.thumbnail(cell);
-    this.lanes?.draw();
   }
 
   /* ---- Thumbnails ---- */
@@ -57,37 +87,48 @@ class ModelView extends View {
     const cell = element("button", { type: "button", className: "cell", tabIndex: -1, map, head,
       title: name, style: { "--colour": colourOf(map.layer) },
       aria: { label: name, expanded: "false" } }, element("canvas"));
+    cell.firstChild.paint = c => this.paint(c, cell);
     cell.firstChild.style.cssText = `width:${this.size.width}px;height:${this.size.height}px`;
     cell.addEventListener("click", () => this.toggle(cell));
     this.watcher.observe(cell);
     return cell;
   }
 
-  /* Draws a thumbnail. In a long text, adjacent tokens share a line, with the largest of their
-   * weights. */
   thumbnail(cell) {
     this.watcher.unobserve(cell);
     cell.drawn = true;
+    this.paint(context(cell.firstChild, this.size.width, this.size.height), cell);
+  }
+
+  /* Returns the weights of groups of tokens. In a long text, adjacent tokens share a line, which
+   * shows the mean of the rows' weights to the group, so that a thumbnail of any text has as much
+   * colour as one of a short text. */
+  groups(cell, rows, columns) {
+    const { left, right } = this.filter;
+    const channel = channelOf(cell.map, this.filter, cell.head, "");
+    const sums = new Float32Array(rows * columns), sizes = new Array(rows).fill(0);
+    for (let i = 0; i < left.length; i++) {
+      const row = Math.floor(i * rows / left.length);
+      sizes[row]++;
+      for (let j = 0; j < right.length; j++)
+        sums[row * columns + Math.floor(j * columns / right.length)] += channel.weight(i, j) || 0;
+    }
+    return sums.map((sum, n) => sum / sizes[Math.floor(n / columns)]);
+  }
+
+  paint(c, cell) {
     const { width, height } = this.size;
     const { left, right } = this.filter;
-    const channel = channelOf(cell.map, this.filter, cell.head, colourOf(cell.map.layer));
     const most = Math.floor(height / FINEST);
     const rows = Math.min(left.length, most), columns = Math.min(right.length, most);
-    const largest = new Float32Array(rows * columns);
-    for (let i = 0; i < left.length; i++)
-      for (let j = 0; j < right.length; j++) {
-        const at = Math.floor(i * rows / left.length) * columns +
-          Math.floor(j * columns / right.length);
-        largest[at] = Math.max(largest[at], channel.weight(i, j) || 0);
-      }
+    const groups = this.groups(cell, rows, columns);
     const pitch = height / Math.max(rows, columns);
-    const c = context(cell.firstChild, width, height);
-    c.strokeStyle = channel.colour;
+    c.strokeStyle = colourOf(cell.map.layer);
     c.lineWidth = Math.min(2.2, pitch * 0.8);
     for (let i = 0; i < rows; i++)
       for (let j = 0; j < columns; j++) {
-        const weight = largest[i * columns + j];
-        if (weight < 0.02)
+        const weight = groups[i * columns + j];
+        if (!(weight >= 0.02))
           continue;
         c.globalAlpha = Math.min(weight, 1);
         c.beginPath();
@@ -95,6 +136,7 @@ class ModelView extends View {
         c.lineTo(width - 4, (j + 0.5) * pitch);
         c.stroke();
       }
+    c.globalAlpha = 1;
   }
 
   key(event) {
@@ -138,7 +180,8 @@ class ModelView extends View {
     this.open = cell;
     cell.setAttribute("aria-expanded", "true");
     const name = `Layer ${cell.map.layer}, Head ${cell.head}`, colour = colourOf(cell.map.layer);
-    const shut = element("button", { type: "button", aria: { label: `Close ${name}` } }, "✕");
+    const shut = element("button", { type: "button", className: "unsaved",
+      aria: { label: `Close ${name}` } }, "✕");
     shut.addEventListener("click", () => {
       this.close();
       cell.focus();
@@ -150,6 +193,7 @@ class ModelView extends View {
       element("span", { className: "gap" }), shut), this.lanes.root);
     this.detail.addEventListener("keydown", event => this.key(event));
     this.model.append(this.detail);
+    this.place(cell);
     this.lanes.show({ filter: this.filter,
       channels: [channelOf(cell.map, this.filter, cell.head, colour)] });
     this.place(cell);
@@ -160,7 +204,11 @@ class ModelView extends View {
     const { detail, model } = this;
     const around = model.getBoundingClientRect(), box = cell.getBoundingClientRect();
     const before = box.left - around.left - 6, behind = around.right - box.right - 6;
-    detail.style.maxWidth = `${Math.max(before, behind)}px`;
+    const below = Math.max(before, behind) < DETAIL;
+    detail.classList.toggle("below", below); /* a phone has no room beside the grid */
+    detail.style.maxWidth = below ? "" : `${Math.max(before, behind)}px`;
+    if (below)
+      return;
     const x = behind >= before ? around.width - behind : before - detail.offsetWidth;
     model.style.minHeight = `${Math.max(this.grid.offsetHeight, detail.offsetHeight)}px`;
     const y = box.top - around.top - detail.offsetHeight / 3;

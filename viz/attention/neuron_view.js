@@ -22,6 +22,9 @@ class Neurons extends Lanes {
     this.nothing = element("p", { className: "nothing" },
       "No token selected: hover over one on the left");
     this.stage.append(this.nothing);
+    this.frame = element("div", { className: "frame" }, this.header, this.stage);
+    this.root.prepend(this.frame); /* on a phone, it scrolls */
+
     this.tip = element("div", { className: "tip", hidden: true, aria: { role: "tooltip" } });
     this.canvas.addEventListener("mousemove", event => this.explain(event));
     this.canvas.addEventListener("mouseleave", () => { this.tip.hidden = true; });
@@ -33,10 +36,11 @@ class Neurons extends Lanes {
   show(shown) {
     const { map, head, opened } = shown;
     Object.assign(this, { map, head, opened, columns: columnsOf(map.size) });
-    this.between = opened ? this.columns.total : BETWEEN;
+    this.fixed = opened ? this.columns.total : undefined;
+    const start = this.sides[0].offsetWidth;
     const titles = ["query", "key", "product", "dot", "softmax"].map(name => {
       const column = this.columns[name];
-      return element("span", { style: { left: `${column.x + column.width / 2 + 124}px` } },
+      return element("span", { style: { left: `${column.x + column.width / 2 + start}px` } },
         column.name);
     });
     this.header.replaceChildren(...opened ? titles : []);
@@ -44,9 +48,9 @@ class Neurons extends Lanes {
     super.show(shown);
   }
 
-  /* Returns the row whose computation is shown, or null. */
+  /* Returns the row whose computation is shown, or null. Of several tokens it is the last. */
   get asking() {
-    return this.opened && this.chosen?.side === "left" ? this.chosen.index : null;
+    return this.opened && this.chosen?.side === "left" ? this.chosen.indices.at(-1) : null;
   }
 
   /* ---- Values ---- */
@@ -91,16 +95,15 @@ class Neurons extends Lanes {
 
   drawNow() {
     this.nothing.hidden = !this.opened || this.asking !== null;
-    this.nothing.style.left = "124px";
+    this.nothing.style.left = `${this.space.offsetLeft}px`;
     this.nothing.style.width = `${this.between}px`;
-    if (!this.opened) {
-      super.drawNow();
-      return;
-    }
-    if (!this.root.isConnected)
-      return;
-    const [from, to] = this.band(), c = this.begin(from, to);
-    if (this.asking !== null)
+    super.drawNow();
+  }
+
+  paint(c, from, to) {
+    if (!this.opened)
+      super.paint(c, from, to);
+    else if (this.asking !== null)
       this.drawColumns(c, from, to);
   }
 
@@ -209,8 +212,8 @@ class NeuronView extends LayerView {
     this.head = spec.head;
     this.opened = spec.expanded;
     this.neurons = new Neurons();
-    this.body.append(this.neurons.header, this.neurons.root);
-    this.selects = element("span", { className: "toolbar", style: { margin: "0" } });
+    this.body.append(this.neurons.root);
+    this.selects = element("span", { className: "toolbar inner" });
     this.opener = element("button", { type: "button" });
     this.opener.addEventListener("click", () => {
       this.opened = !this.opened;
@@ -218,6 +221,14 @@ class NeuronView extends LayerView {
     });
     this.addControls(this.selects, this.opener);
     this.filterChanged();
+  }
+
+  resized() {
+    this.draw();
+  }
+
+  caption() {
+    return `${super.caption()}, head ${this.head}`;
   }
 
   filterChanged() {

@@ -1,4 +1,4 @@
-/* parts.js - the building blocks of the views: elements, colours, selects, the frame of a view. */
+/* parts.js - the building blocks of the views: elements, colours, selects, canvases. */
 
 /* ---- Elements -------------------------------------------------------------------------------- */
 
@@ -29,6 +29,23 @@ const palette = ["#2f7de1", "#ef7f1a", "#2fa046", "#d93a3f", "#8f5fd0", "#93604a
 /* The colour of a head, or of a layer in the model view: sixteen chosen by hand, then hues that are
  * far apart. */
 const colourOf = n => palette[n] ?? `hsl(${Math.round(n * 137.508) % 360} 60% ${45 + n % 3 * 8}%)`;
+
+const swatchPaper = document.createElement("canvas").getContext("2d");
+
+/* Returns a colour as "#rrggbb", or as "rgba(...)" if it is not opaque. */
+const plain = colour => {
+  swatchPaper.fillStyle = colour;
+  return swatchPaper.fillStyle;
+};
+
+/* Returns the colour of text that is read best on a colour: black or white. */
+const inkOn = colour => {
+  const [r, g, b] = plain(colour).match(/\w\w/g).map(hex => {
+    const x = parseInt(hex, 16) / 255;
+    return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
+};
 
 /* Returns the value of a colour variable of the style sheet for an element. */
 const styled = (where, name) => {
@@ -70,80 +87,3 @@ const scheduler = draw => {
     });
   };
 };
-
-/* ---- The frame of a view --------------------------------------------------------------------- */
-
-const darkScreen = matchMedia("(prefers-color-scheme: dark)");
-
-class View {
-  constructor(spec, title, order) {
-    this.spec = spec;
-    this.set = page.data[spec.data];
-    this.filters = filtersOf(this.set, spec, order);
-    this.filter = this.filters[0];
-    this.toolbar = element("div", { className: "toolbar" }, element("h2", {}, title));
-    this.notes = element("div");
-    this.body = element("div");
-    this.root = element("section", { className: "view", aria: { label: title } }, this.toolbar,
-      this.notes, this.body);
-    this.root.dataset.mode = spec.mode;
-    darkScreen.addEventListener("change", () => this.draw());
-  }
-
-  get maps() {
-    return mapsOf(this.set, this.spec, this.filter.part);
-  }
-
-  /* Adds the controls, and then the switch between light and dark. */
-  addControls(...controls) {
-    if (this.filters.length > 1)
-      controls.push(select("Attention", this.filters.map((f, i) => [i, f.name]), 0, i => {
-        this.filter = this.filters[i];
-        this.filterChanged();
-      }));
-    const mode = element("button", { type: "button" });
-    const isDark = () => this.root.dataset.mode === "dark" ||
-      this.root.dataset.mode === "auto" && darkScreen.matches;
-    const name = () => { mode.textContent = isDark() ? "Light" : "Dark"; };
-    mode.addEventListener("click", () => {
-      this.root.dataset.mode = isDark() ? "light" : "dark";
-      if (this.root === document.querySelector(".view")) /* the page follows the first view */
-        document.body.dataset.mode = this.root.dataset.mode;
-      name();
-      this.draw();
-    });
-    name();
-    this.toolbar.append(...controls, element("span", { className: "gap" }), mode);
-  }
-
-  /* Shows notes about the shown maps: weights that are not finite, or were omitted. */
-  note(maps) {
-    const lines = maps.filter(map => map.bad).map(map => element("p", { className: "note alarm" },
-      `Layer ${map.layer} (${map.name}): ${map.bad} of ${map.heads * map.rows * map.columns} ` +
-      "weights are not finite"));
-    const cut = maps.reduce((sum, map) => sum + map.cut, 0);
-    if (cut)
-      lines.push(element("p", { className: "note" }, `${cut.toLocaleString("en")} weights below ` +
-        `${page.threshold} are omitted to keep the file small; others are accurate to 2 digits`));
-    this.notes.replaceChildren(...lines);
-  }
-}
-
-/* A view of one layer. */
-class LayerView extends View {
-  get map() {
-    return this.maps.find(map => map.layer === this.layer);
-  }
-
-  /* Returns a select of the filter's layers. The selected layer may not exist in this part: an
-   * encoder and its decoder may have different depths. */
-  layerSelect(changed) {
-    const layers = this.maps.map(map => map.layer);
-    if (!layers.includes(this.layer))
-      this.layer = layers[0];
-    return select("Layer", layers.map(n => [n, String(n)]), this.layer, n => {
-      this.layer = n;
-      changed();
-    });
-  }
-}

@@ -1,10 +1,30 @@
 /* start.js - adds the views to the page. */
 
-const kinds = { head: HeadView, model: ModelView, neuron: NeuronView };
+const viewClasses = { head: HeadView, model: ModelView, neuron: NeuronView, heatmap: HeatView };
 
 document.body.dataset.mode = page.views[0].mode;
 for (const spec of page.views) {
-  const view = new kinds[spec.kind](spec);
+  const view = new viewClasses[spec.kind](spec);
   document.querySelector("main").append(view.root);
+  view.resized();
   view.draw();
 }
+
+/* Screen readers tell views of the same kind apart by their numbers. */
+for (const { root, title } of views) {
+  const same = views.filter(view => view.title === title);
+  if (same.length > 1)
+    root.setAttribute("aria-label", `${title} ${same.findIndex(view => view.root === root) + 1}`);
+}
+
+/* The page has the paper's width while it is printed. */
+const PAPER = 700; /* pixels */
+const print = on => {
+  document.body.style.width = on ? `${PAPER}px` : "";
+  document.body.classList.toggle("paper", on);
+  dispatchEvent(new Event("resize"));
+  for (const view of views)
+    view.printed();
+};
+addEventListener("beforeprint", () => print(true));
+addEventListener("afterprint", () => print(false));

@@ -77,6 +77,14 @@ static void write_page(const char *name, int n_views, const br_attention_view *v
     br_attention_html(path, n_views, views, page);
 }
 
+static void write_figure(const char *name, const br_attention_view *view,
+                         const br_attention_svg_options *options)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s.svg", directory, name);
+    br_attention_svg(path, view, options);
+}
+
 static const char *const pair_tokens[] = { "[CLS]", "time",   "flies", "like",  "an",
                                            "arrow", "[SEP]",  "fruit", "flies", "like",
                                            "a",     "banana", "[SEP]" };
@@ -92,10 +100,13 @@ static void write_pair(void)
         .attention = pair, .heads = heads, .n_heads = 1, .display_mode = BR_DISPLAY_LIGHT
     };
     write_page("head", 1, &view, BR_OPTIONS(br_attention_html, .title = "Heads"));
+    write_figure("token", &view, BR_OPTIONS(br_attention_svg, .token = 2, .title = "A < B"));
     view.heads = NULL;
     view.n_heads = 0;
+    write_figure("heads", &view, NULL);
     view.kind = BR_MODEL_VIEW;
     write_page("model", 1, &view, NULL);
+    write_figure("model", &view, NULL);
     view.kind = BR_NEURON_VIEW;
     view.head = 8;
     write_page("neuron", 1, &view, NULL);
@@ -188,6 +199,9 @@ static const char *const hostile_tokens[] = {
     "\xe2\x96\x81time",
     "time</w>",
     "##ing",
+    "\xe2\x96\x81",
+    "\n",
+    "e\xcc\x81\xcc\x80\xcc\xa3",
 };
 enum { HOSTILE = sizeof hostile_tokens / sizeof *hostile_tokens };
 
@@ -201,6 +215,7 @@ static void write_hostile(void)
     br_attention_html_options page =
         *BR_OPTIONS(br_attention_html, .title = "</title><script>alert(1)</script> & \"more\"");
     write_page("raw", 1, &raw, &page);
+    write_figure("raw", &raw, BR_OPTIONS(br_attention_svg, .title = page.title));
     write_page("pretty", 1, &pretty, &page);
     br_attention_free(hostile);
 }
@@ -216,8 +231,10 @@ static void write_nan(void)
     br_attention_add(bad, BR_ATTENTION_SELF, "layer.0", w, vectors_of(&s, 0, 3, 0.3),
                      vectors_of(&s, 0, 3, 2.2));
     br_attention_view views[] = { VIEW(BR_HEAD_VIEW, bad), VIEW(BR_MODEL_VIEW, bad),
-                                  VIEW(BR_NEURON_VIEW, bad) };
-    write_page("nan", 3, views, NULL);
+                                  VIEW(BR_NEURON_VIEW, bad), VIEW(BR_HEATMAP_VIEW, bad) };
+    write_page("nan", 4, views, NULL);
+    write_figure("nan_heat", &views[3], NULL);
+    write_figure("nan", &views[0], NULL);
     br_attention_free(bad);
 }
 
@@ -234,6 +251,49 @@ static void write_precisions(void)
         write_page(names[type], 2, views, &page);
     }
     br_attention_free(pair);
+}
+
+/* Returns the factor of a weight in the output whose gradient is shown. */
+static br_tensor *factors_of(const shape *s, int64_t l)
+{
+    br_tensor *t = br_empty(BR_SHAPE(1, s->heads, s->rows, s->columns), BR_F32);
+    float *f = br_data_f32(t);
+    for (int64_t h = 0; f && h < s->heads; h++)
+        for (int64_t i = 0; i < s->rows; i++)
+            for (int64_t j = 0; j < s->columns; j++)
+                *f++ = (float)(0.01 * sin((double)(1 + l + h + i + 2 * j)));
+    return t;
+}
+
+/* Weights, their rollout, and the gradient of the sum of weights x factors. */
+static void write_maps(void)
+{
+    static const char *const tokens[] = { "[CLS]", "time", "flies", "like", "[SEP]" };
+    const shape s = { 2, 3, 5, 5, 3, false };
+    br_scope *scope = br_enable_grad_begin();
+    br_recorder *recorder = br_recorder_begin();
+    br_tensor *output = NULL;
+    for (int64_t l = 0; l < s.layers; l++) {
+        br_tensor *w = br_set_requires_grad(weights_of(&s, l), true);
+        br_tensor *sum = br_sum(br_mul(br_tap_attention(NULL, NULL, w, false), factors_of(&s, l)));
+        output = output ? br_add(output, sum) : sum;
+    }
+    br_attention *a = br_attention_new(&(br_attention_text){ .n_tokens = 5, .tokens = tokens });
+    br_attention_add_recorded(a, recorder);
+    br_attention_add_rollout(a);
+    br_attention_add_gradient(a, recorder, output);
+    br_attention_view views[] = { VIEW(BR_HEATMAP_VIEW, a), VIEW(BR_HEAD_VIEW, a),
+                                  VIEW(BR_MODEL_VIEW, a) };
+    views[0].head = BR_HEAD_MEAN;
+    views[1].map = BR_MAP_ROLLOUT;
+    views[1].layer = 1;
+    write_page("maps", 3, views, NULL);
+    write_figure("heatmap", &views[0], NULL);
+    views[0].map = BR_MAP_GRADIENT;
+    write_figure("gradient", &views[0], NULL);
+    br_attention_free(a);
+    br_recorder_end(recorder);
+    br_scope_end(scope);
 }
 
 /* 512 tokens, 12 layers, 12 heads. */
@@ -253,6 +313,13 @@ static void write_long(void)
     write_page("long_head", 1, &view, NULL);
     view.kind = BR_MODEL_VIEW;
     write_page("long_model", 1, &view, NULL);
+    view.include_layers = (int64_t[]){ 0 };
+    view.n_include_layers = 1;
+    write_figure("long_model", &view, NULL);
+    view.include_layers = NULL;
+    view.n_include_layers = 0;
+    view.kind = BR_HEATMAP_VIEW;
+    write_page("long_heat", 1, &view, NULL);
     view.kind = BR_NEURON_VIEW;
     view.expanded = true;
     write_page("long_neuron", 1, &view, NULL);
@@ -274,6 +341,7 @@ int main(int argc, char **argv)
     write_hostile();
     write_nan();
     write_precisions();
+    write_maps();
     write_long();
     br_scope_end(scope);
     int status = br_report(stderr);
