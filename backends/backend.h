@@ -24,6 +24,7 @@
 #include "backends/pool.h"
 #include "backends/recurrent.h"
 #include "backends/reduce.h"
+#include "backends/resample.h"
 #include "backends/vector_norm.h"
 
 #include <brasa/tensor.h>
@@ -91,10 +92,21 @@ struct br_backend {
      * reduced elements, in memory order, which is row-major order if x is contiguous. Returns false
      * with an error if memory runs out. */
     bool (*reduce)(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer);
-    /* Computes y from x, both contiguous, of the same shape and dtype, and not empty. Floats are
-     * accumulated in double; integers wrap around. Returns false with an error if memory runs out.
-     */
+    /* Computes y from x, both contiguous, of the same shape and, unless y has positions, of the
+     * same dtype, and not empty. Floats are accumulated in double; integers wrap around. Returns
+     * false with an error if memory runs out. */
     bool (*scan)(const br_tensor *y, const br_tensor *x, const br_scan_work *work);
+    /* Writes to y, i64, how many elements of a sorted sequence are less than each value, or, if
+     * `right`, less than or equal to it. NaN is greater than all others. `sorted` is the only
+     * sequence, of one dimension, or has the dimensions of `values` except for the size of the
+     * last, in which the sequences lie. All are contiguous; the dtype is f32, f64 or i64; y is not
+     * empty. */
+    void (*search)(const br_tensor *y, const br_tensor *sorted, const br_tensor *values,
+                   bool right);
+    /* Weighted sums of neighbours along a dimension, and the adjoint, which adds to dx, which the
+     * caller has set to 0. The tensors are contiguous, of one dtype, f32 or f64, and not empty. */
+    void (*resample)(const br_tensor *y, const br_tensor *x, const br_resampling *work);
+    void (*resample_grad)(const br_tensor *dx, const br_tensor *dy, const br_resampling *work);
     /* Writes to `indices`, i64 and contiguous, the order of a contiguous x along a dimension. Its
      * size along this dimension is `count`. Returns false with an error if memory runs out. */
     bool (*sort)(const char *op, const br_tensor *indices, const br_tensor *x,

@@ -40,6 +40,7 @@
     UNARY(rsqrt, 1 / real_sqrt(x))                                       \
     UNARY(clamp, real_minimum(real_maximum(x, PARAM(0)), PARAM(1)))      \
     UNARY(leaky_relu, x > 0 ? x : x * PARAM(0))                          \
+    UNARY(nan_to_num, nan_to_num(x, PARAM(0), PARAM(1), PARAM(2)))       \
     UNARY(softsign, x / (1 + REAL(fabs)(x)))                             \
     UNARY(erf, real_erf(x))                                              \
     UNARY(tanh, real_tanh(x))                                            \
@@ -81,6 +82,10 @@
     UNARY(acosh, REAL(acosh)(x))                  \
     UNARY(atanh, REAL(atanh)(x))                  \
     UNARY(erfc, REAL(erfc)(x))                    \
+    UNARY(lgamma, (real)br__lgamma(x))            \
+    UNARY(digamma, (real)br__digamma(x))          \
+    UNARY(polygamma, polygamma(PARAM(0), x))     \
+    UNARY(erfinv, (real)br__erfinv(x, sizeof(real) == sizeof(float) ? 1 : 2)) \
     BINARY(atan2, REAL(atan2)(a, b))              \
     BINARY(hypot, REAL(hypot)(a, b))              \
     BINARY(fmod, REAL(fmod)(a, b))                \
@@ -100,14 +105,16 @@
 
 /* In this order: a != b, a > b, a >= b; |a - b| <= atol + rtol |b|, with the parameters rtol and
  * atol; log(sigmoid(x)), x tanh(softplus(x)); exp(x), log(x), a^b, sqrt(x); condition ? a : b, with
- * a bool condition; start + weight (end - start); and logic of bool operands. */
+ * a bool condition; start + weight (end - start); logic of bool operands; and bits of integers. */
 /* clang-format off */
 #define BR_OTHER_KERNELS(KERNEL)                                             \
     KERNEL(ne) KERNEL(gt) KERNEL(ge) KERNEL(close)                           \
     KERNEL(logsigmoid) KERNEL(mish)                                          \
     KERNEL(exp) KERNEL(log) KERNEL(pow) KERNEL(sqrt)                         \
     KERNEL(where) KERNEL(lerp)                                               \
-    KERNEL(logical_and) KERNEL(logical_or) KERNEL(logical_xor) KERNEL(logical_not)
+    KERNEL(logical_and) KERNEL(logical_or) KERNEL(logical_xor) KERNEL(logical_not) \
+    KERNEL(bitwise_and) KERNEL(bitwise_or) KERNEL(bitwise_xor) KERNEL(bitwise_not) \
+    KERNEL(left_shift) KERNEL(right_shift)
 /* clang-format on */
 
 /* ---- Names ----------------------------------------------------------------------------------- */

@@ -31,10 +31,20 @@ enum { BR_HAS_NAN = 1, BR_HAS_INFINITY = 2 };
 
 /* ---- Scans ----------------------------------------------------------------------------------- */
 
+typedef enum br_scan_kind {
+    BR_SCAN_SUM,
+    BR_SCAN_PROD,
+    BR_SCAN_LOGSUMEXP, /* floats only */
+    BR_SCAN_ARGMAX,    /* the position of the largest element so far, of the last among equal ones;
+                          NaN counts as largest. The result is i64 */
+    BR_SCAN_ARGMIN,    /* the same for the smallest element; NaN counts as smallest */
+    BR_SCANS
+} br_scan_kind;
+
 typedef struct br_scan_work {
     int dim;
-    bool reverse; /* from the last element to the first */
-    bool product; /* cumprod instead of cumsum */
+    bool reverse; /* from the last element to the first; not for positions */
+    br_scan_kind kind;
 } br_scan_work;
 
 /* ---- Sorting --------------------------------------------------------------------------------- */

@@ -113,6 +113,13 @@ br_tensor *br_ones_like(const br_tensor *t)
     return full_like("ones_like", t, 1);
 }
 
+br_tensor *br_full_like(const br_tensor *t, double value)
+{
+    return br__required("full_like", "t", t) && representable("full_like", value, t->dtype)
+               ? full_like("full_like", t, value)
+               : NULL;
+}
+
 br_tensor *br_new_zeros(const br_tensor *t, int ndim, const int64_t *sizes, br_dtype dtype)
 {
     return full_on("new_zeros", t, ndim, sizes, 0, dtype);

@@ -73,6 +73,25 @@ BINARY_STRIDED(i64_floor_divide, int64_t, int64_t, trunc_divide(a, b) - rounds_u
 BINARY_STRIDED(i64_fmod, int64_t, int64_t, rest(a, b))
 BINARY_STRIDED(i64_remainder, int64_t, int64_t, rest(a, b) + (rounds_up(a, b) ? b : 0))
 
+BINARY_STRIDED(i64_and, int64_t, int64_t, a &b)
+BINARY_STRIDED(i64_or, int64_t, int64_t, a | b)
+BINARY_STRIDED(i64_xor, int64_t, int64_t, a ^ b)
+UNARY_STRIDED(i64_not, int64_t, ~x)
+
+/* A shift by more bits than there are moves out all of them, and so does a negative one, as in
+ * PyTorch. A shift to the right keeps the sign. */
+static inline int64_t shift_left(int64_t a, int64_t b)
+{
+    return b < 0 || b > 63 ? 0 : wrap((uint64_t)a << b);
+}
+
+static inline int64_t shift_right(int64_t a, int64_t b)
+{
+    return a >> (b < 0 || b > 63 ? 63 : b);
+}
+BINARY_STRIDED(i64_left_shift, int64_t, int64_t, shift_left(a, b))
+BINARY_STRIDED(i64_right_shift, int64_t, int64_t, shift_right(a, b))
+
 /* |a - b| <= atol + rtol |b|, where the difference is exact; params are { rtol, atol }. */
 static inline bool is_close_integer(int64_t a, int64_t b, const void *params)
 {
@@ -261,6 +280,12 @@ const br_kernels br__kernels_i64 = {
     POINTWISE(ge) = i64_ge,
     POINTWISE(close) = i64_close,
     POINTWISE(where) = i64_where,
+    POINTWISE(bitwise_and) = i64_and,
+    POINTWISE(bitwise_or) = i64_or,
+    POINTWISE(bitwise_xor) = i64_xor,
+    POINTWISE(bitwise_not) = i64_not,
+    POINTWISE(left_shift) = i64_left_shift,
+    POINTWISE(right_shift) = i64_right_shift,
     .reduce[BR_FOLD(sum)] = i64_sum,
     .reduce[BR_FOLD(max)] = i64_max,
     .reduce[BR_FOLD(argmax)] = i64_max,
@@ -282,6 +307,10 @@ const br_kernels br__kernels_bool = {
     POINTWISE(logical_or) = bool_or,
     POINTWISE(logical_xor) = bool_ne,
     POINTWISE(logical_not) = bool_not,
+    POINTWISE(bitwise_and) = bool_and,
+    POINTWISE(bitwise_or) = bool_or,
+    POINTWISE(bitwise_xor) = bool_ne,
+    POINTWISE(bitwise_not) = bool_not,
     POINTWISE(eq) = bool_eq,
     POINTWISE(ne) = bool_ne,
     POINTWISE(lt) = bool_lt,

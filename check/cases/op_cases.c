@@ -20,6 +20,18 @@ static br_tensor *joined(int n)
     return n > 0 ? br_stack(n, parts, 0) : n == 0 ? br_zeros(BR_SHAPE(0), BR_F64) : NULL;
 }
 
+/* Returns x as i64 unless it is bool, for operations on bits. */
+static br_tensor *whole(br_tensor *x)
+{
+    return x && br_dtype_of(x) != BR_BOOL ? br_to(x, BR_I64) : x;
+}
+
+/* Returns x three times, along a new last dimension, with different factors. */
+static br_tensor *triple(br_tensor *x)
+{
+    return br_stack(BR_INPUTS(x, br_mul_scalar(x, 2), br_add_scalar(x, 1)), -1);
+}
+
 /* Returns where two sequences of half of the tokens of x begin. */
 static br_tensor *halves(const br_tensor *x)
 {

@@ -106,6 +106,22 @@ static bool read_ints(const json_t *value, sample_arg *out)
     return true;
 }
 
+/* Reads a list of lists as one list of all items. */
+static bool read_int_lists(const json_t *value, sample_arg *out)
+{
+    sample_arg list;
+    bool ok = json_array_size(value) > 0;
+    out->count = 0;
+    for (size_t i = 0; ok && i < json_array_size(value); i++) {
+        const json_t *item = json_array_get(value, i);
+        ok = json_is_array(item) && read_ints(item, &list) &&
+             out->count + list.count <= SAMPLE_ITEMS;
+        for (int k = 0; ok && k < list.count; k++)
+            out->ints[out->count++] = list.ints[k];
+    }
+    return ok;
+}
+
 static bool read_tensors(binding *b, const json_t *value, sample_arg *out)
 {
     size_t n = json_array_size(value);
@@ -194,6 +210,8 @@ static bool read_typed(binding *b, const parameter *p, const json_t *value, samp
     }
     if (is(type, "int[]"))
         return read_ints(value, out);
+    if (is(type, "int[][]"))
+        return read_int_lists(value, out);
     if (is(type, "float"))
         return read_number(value, &out->number);
     if (is(type, "bool")) {

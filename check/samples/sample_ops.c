@@ -20,6 +20,10 @@
  * of tensor i and the dtype of tensor 0. */
 #define LINE(i)    (br_ndim(T(i)) ? T(i) : br_reshape(T(i), BR_SHAPE(1)))
 #define FULL(i, s) br_full(br_ndim(T(i)), br_sizes(T(i)), F(s), br_dtype_of(T(0)))
+/* Number s, or what stands for None. */
+#define OR_NONE(s) (a[s].given ? F(s) : BR_NONE_F64)
+/* Number s as a 0-d tensor of the dtype of tensor 0. */
+#define NUMBER(s) br_scalar(F(s), br_dtype_of(T(0)))
 /* An additional result. */
 #define OUT(i)   &out[i]
 #define CLONE(i) br_clone(T(i))
@@ -52,6 +56,24 @@ static int all_dims(const br_tensor *x, sample_arg *a)
     for (int i = 0; i < br_ndim(x); i++)
         a->ints[i] = i;
     return br_ndim(x);
+}
+
+/* Write the last dimensions of x, or the first ones, to the list of an integer that is their
+ * number.
+ */
+static const int64_t *last_dims(const br_tensor *x, sample_arg *a)
+{
+    for (int64_t i = 0; i < a->integer; i++)
+        a->ints[i] = br_ndim(x) - a->integer + i;
+    return a->ints;
+}
+
+static const int64_t *first_dims(sample_arg *a)
+{
+    int64_t *dims = a->ints + SAMPLE_ITEMS / 2;
+    for (int64_t i = 0; i < a->integer; i++)
+        dims[i] = i;
+    return dims;
 }
 
 static br_tensor *from_bool(bool value)

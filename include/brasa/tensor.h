@@ -283,6 +283,7 @@ BR_API br_tensor *br_full(int ndim, const int64_t *sizes, double value, br_dtype
 BR_API br_tensor *br_empty_like(const br_tensor *t);
 BR_API br_tensor *br_zeros_like(const br_tensor *t);
 BR_API br_tensor *br_ones_like(const br_tensor *t);
+BR_API br_tensor *br_full_like(const br_tensor *t, double value);
 /* The same on t's device, as x.new_zeros() in PyTorch: for tensors that an operation or a module
  * needs beside its arguments. br_new_arange() is torch.arange() with x.device. */
 BR_API br_tensor *br_new_empty(const br_tensor *t, int ndim, const int64_t *sizes, br_dtype dtype);
@@ -300,6 +301,18 @@ BR_API br_tensor *br_arange(double start, double end, double step, br_dtype dtyp
 /* Returns `steps` evenly spaced values from start to end, both included, bit-identical to
  * PyTorch's. For i64, start, end and the values are truncated. */
 BR_API br_tensor *br_linspace(double start, double end, int64_t steps, br_dtype dtype);
+/* Returns `base` to the power of each value of br_linspace(), as br_logspace(start, end, steps, 10,
+ * dtype). */
+BR_API br_tensor *br_logspace(double start, double end, int64_t steps, double base, br_dtype dtype);
+/* Return n values of a window function, of a floating-point dtype. With `periodic`, PyTorch's
+ * default, they are the first n of n + 1 symmetric ones. PyTorch's defaults are alpha 0.54 and beta
+ * 0.46, and 12 for the beta of br_kaiser_window(). */
+BR_API br_tensor *br_bartlett_window(int64_t n, bool periodic, br_dtype dtype);
+BR_API br_tensor *br_hann_window(int64_t n, bool periodic, br_dtype dtype);
+BR_API br_tensor *br_hamming_window(int64_t n, bool periodic, double alpha, double beta,
+                                    br_dtype dtype);
+BR_API br_tensor *br_blackman_window(int64_t n, bool periodic, br_dtype dtype);
+BR_API br_tensor *br_kaiser_window(int64_t n, bool periodic, double beta, br_dtype dtype);
 /* Returns the n x m matrix with ones on its diagonal. */
 BR_API br_tensor *br_eye(int64_t n, int64_t m, br_dtype dtype);
 /* Copy a C array in row-major order into a new tensor. */

@@ -5,6 +5,7 @@
 #include "ops/pointwise/promotion.h"
 #include "ops/pointwise/widen.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 /* ---- Unary functions ------------------------------------------------------------------------- */
@@ -44,6 +45,12 @@ static br_tensor *erf_slope(br_tensor *x)
     return br_mul_scalar(br_exp(br_neg(br_mul(x, x))), TWO_OVER_SQRT_PI);
 }
 
+/* Returns the derivative sqrt(pi) / 2 exp(y^2). */
+static br_tensor *erfinv_slope(br_tensor *y)
+{
+    return br_mul_scalar(br_exp(br_mul(y, y)), 1 / TWO_OVER_SQRT_PI);
+}
+
 /* Returns the derivative tanh(s) + x (1 - tanh(s)^2) sigmoid(x) with s = softplus(x). */
 static br_tensor *mish_slope(br_tensor *x)
 {
@@ -66,6 +73,9 @@ static br_tensor *mish_slope(br_tensor *x)
     ROW(br_square, square, X, br_mul(dy, br_mul_scalar(t, 2)))                                    \
     ROW(br_erf, erf, X, br_mul(dy, erf_slope(t)))                                                 \
     ROW(br_erfc, erfc, X, br_mul(dy, br_neg(erf_slope(t))))                                       \
+    ROW(br_lgamma, lgamma, X, br_mul(dy, br_digamma(t)))                                          \
+    ROW(br_digamma, digamma, X, br_mul(dy, br_polygamma(1, t)))                                   \
+    ROW(br_erfinv, erfinv, Y, br_mul(dy, erfinv_slope(t)))                                        \
     ROW(br_sin, sin, X, br_mul(dy, br_cos(t)))                                                    \
     ROW(br_cos, cos, X, br_neg(br_mul(dy, br_sin(t))))                                            \
     ROW(br_tan, tan, Y, br_mul(dy, one_plus_square(t)))                                           \
@@ -106,6 +116,33 @@ static br_tensor *mish_slope(br_tensor *x)
         return br__apply_function(&f, x);                                     \
     }
 FUNCTIONS(DEFINE_FUNCTION)
+
+/* ---- polygamma ------------------------------------------------------------------------------- */
+
+static void polygamma_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const double *n = br_params(node);
+    dx[0] = br_mul(dy, br_polygamma((int64_t)*n + 1, br_saved(node, 0)));
+}
+
+br_tensor *br_polygamma(int64_t n, br_tensor *x)
+{
+    static const br_op op = { "polygamma", polygamma_backward, false };
+    BR_OP(op.name);
+    if (!br__required(op.name, "x", x))
+        return NULL;
+    if (n < 0)
+        return br_fail(BR_ERROR_ARGUMENT, op.name, "n is %" PRId64 ", must be at least 0", n);
+    const double order = (double)n;
+    br_scope *scope = br_scope_begin();
+    x = br__as_floating(x);
+    br_tensor *y = x ? br__new_like(op.name, x, x->dtype) : NULL;
+    if (y) {
+        br__pointwise(BR_POINTWISE(polygamma), 2, (const br_tensor *[]){ y, x }, &order);
+        br_save(br_record(&op, y, BR_INPUTS(x), &order, sizeof order), 0, x);
+    }
+    return br__composed(scope, y);
+}
 
 /* ---- Binary functions ------------------------------------------------------------------------ */
 

@@ -8,8 +8,8 @@
 
 /* ---- Scans along a dimension ----------------------------------------------------------------- */
 
-/* Bools are converted to i64. The gradient of a product needs the input and the output. */
-static br_tensor *scan(const br_op *op, br_tensor *x, const br_scan_work *c)
+/* The gradients of products and of logarithms of sums need the input and the output. */
+br_tensor *br__scan(const br_op *op, br_tensor *x, const br_scan_work *c)
 {
     BR_OP(op->name);
     const br_backend *backend = x ? BR_BACKEND(op->name, x, scan) : NULL;
@@ -24,7 +24,7 @@ static br_tensor *scan(const br_op *op, br_tensor *x, const br_scan_work *c)
     br_scope_return(scope, y);
     br_scope_end(scope);
     br_node *node = br_record(op, y, BR_INPUTS(x), c, sizeof *c);
-    if (c->product) {
+    if (c->kind != BR_SCAN_SUM) {
         br_save(node, 0, x);
         br_save(node, 1, y);
     }
@@ -45,7 +45,8 @@ static void cumsum_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 static br_tensor *cumsum(br_tensor *x, int64_t dim, bool reverse)
 {
     static const br_op op = { "cumsum", cumsum_backward, false };
-    return scan(&op, x, &(br_scan_work){ .dim = (int)dim, .reverse = reverse });
+    return br__scan(&op, x,
+                    &(br_scan_work){ .dim = (int)dim, .reverse = reverse, .kind = BR_SCAN_SUM });
 }
 
 br_tensor *br_cumsum(br_tensor *x, int64_t dim)
@@ -115,7 +116,8 @@ static void cumprod_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 static br_tensor *cumprod(br_tensor *x, int64_t dim, bool reverse)
 {
     static const br_op op = { "cumprod", cumprod_backward, false };
-    return scan(&op, x, &(br_scan_work){ .dim = (int)dim, .reverse = reverse, .product = true });
+    return br__scan(&op, x,
+                    &(br_scan_work){ .dim = (int)dim, .reverse = reverse, .kind = BR_SCAN_PROD });
 }
 
 br_tensor *br_cumprod(br_tensor *x, int64_t dim)

@@ -17,8 +17,7 @@ static const extreme smallest = { "min", "argmin", BR_FOLD(min), BR_FOLD(argmin)
 
 /* ---- Over all elements ----------------------------------------------------------------------- */
 
-/* Fails if there is nothing to reduce. An empty result is allowed. */
-static bool has_elements(const char *op, const br_tensor *x, unsigned bits)
+bool br__has_elements(const char *op, const br_tensor *x, unsigned bits)
 {
     if (br__reduced_count(x->ndim, x->sizes, bits) > 0)
         return true;
@@ -45,7 +44,7 @@ static br_tensor *extreme_of(const extreme *e, const br_op *op, br_tensor *x)
         return NULL;
     unsigned bits = (1u << x->ndim) - 1;
     br_tensor *y =
-        has_elements(e->name, x, bits) ? br__reduced(e->name, x, bits, false, x->dtype) : NULL;
+        br__has_elements(e->name, x, bits) ? br__reduced(e->name, x, bits, false, x->dtype) : NULL;
     br_reducer fold = { e->kind, e->start, 1, y, NULL };
     if (!y || !br__reduce(e->name, x, bits, &fold))
         return NULL;
@@ -63,6 +62,68 @@ br_tensor *br_max(br_tensor *x)
 br_tensor *br_min(br_tensor *x)
 {
     return extreme_of(&smallest, &min_op, x);
+}
+
+/* ---- amax, amin ------------------------------------------------------------------------------ */
+
+typedef struct amax_params {
+    unsigned bits;
+    bool keepdim;
+} amax_params;
+
+/* Reshapes t, which has the shape of a result, so that the reduced dimensions of x have size 1. */
+static br_tensor *kept(br_tensor *t, const br_tensor *x, const amax_params *p)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    const int n = br__reduced_sizes(x->ndim, x->sizes, p->bits, true, sizes);
+    return br_reshape(t, n, sizes);
+}
+
+/* Shares dy evenly among the elements equal to the result. */
+static void amax_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const amax_params *p = br_params(node);
+    br_tensor *x = br_saved(node, 0), *y = br_saved(node, 1);
+    int64_t dims[BR_MAX_DIMS];
+    int n = 0;
+    if (!x || !y)
+        return;
+    for (int d = 0; d < x->ndim; d++)
+        if (p->bits >> d & 1)
+            dims[n++] = d;
+    br_tensor *weight = br_to(br_eq(x, kept(y, x, p)), br_dtype_of(dy));
+    dx[0] = br_mul(weight, br_div(kept(dy, x, p), br_sum_dim(weight, n, dims, true)));
+}
+
+static const br_op amax_op = { "amax", amax_backward, false };
+static const br_op amin_op = { "amin", amax_backward, false };
+
+static br_tensor *extremes(const extreme *e, const br_op *op, br_tensor *x, int ndims,
+                           const int64_t *dims, bool keepdim)
+{
+    BR_OP(op->name);
+    amax_params p = { .keepdim = keepdim };
+    if (!br__required(op->name, "x", x) || !br__dims_to_bits(op->name, x, ndims, dims, &p.bits) ||
+        !br__has_elements(op->name, x, p.bits))
+        return NULL;
+    br_tensor *y = br__reduced(op->name, x, p.bits, keepdim, x->dtype);
+    br_reducer fold = { e->kind, e->start, 1, y, NULL };
+    if (!y || !br__reduce(op->name, x, p.bits, &fold))
+        return NULL;
+    br_node *node = br_record(op, y, BR_INPUTS(x), &p, sizeof p);
+    br_save(node, 0, x);
+    br_save(node, 1, y);
+    return br_failed() ? NULL : y;
+}
+
+br_tensor *br_amax(br_tensor *x, int ndims, const int64_t *dims, bool keepdim)
+{
+    return extremes(&largest, &amax_op, x, ndims, dims, keepdim);
+}
+
+br_tensor *br_amin(br_tensor *x, int ndims, const int64_t *dims, bool keepdim)
+{
+    return extremes(&smallest, &amin_op, x, ndims, dims, keepdim);
 }
 
 /* ---- Along a dimension ----------------------------------------------------------------------- */
@@ -111,8 +172,9 @@ static br_tensor *extreme_dim(const extreme *e, const br_op *op, br_tensor *x, i
     if (!br__required(e->name, "x", x) || !br__wrap_dim(e->name, "dim", x, &dim))
         return NULL;
     unsigned bits = x->ndim > 0 ? 1u << dim : 0;
-    br_tensor *y =
-        has_elements(e->name, x, bits) ? br__reduced(e->name, x, bits, keepdim, x->dtype) : NULL;
+    br_tensor *y = br__has_elements(e->name, x, bits)
+                       ? br__reduced(e->name, x, bits, keepdim, x->dtype)
+                       : NULL;
     br_tensor *index = y ? positions(e, e->name, x, bits, keepdim, y) : NULL;
     if (!index)
         return NULL;
@@ -141,7 +203,7 @@ static br_tensor *position(const extreme *e, br_tensor *x, int64_t dim, bool kee
     if (!br__required(op, "x", x) || (dim != BR_ALL && !br__wrap_dim(op, "dim", x, &dim)))
         return NULL;
     unsigned bits = dim == BR_ALL ? (1u << x->ndim) - 1 : x->ndim > 0 ? 1u << dim : 0;
-    if (!has_elements(op, x, bits))
+    if (!br__has_elements(op, x, bits))
         return NULL;
     if (dim != BR_ALL || x->contiguous)
         return positions(e, op, x, bits, keepdim, NULL);

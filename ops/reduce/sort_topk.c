@@ -99,6 +99,33 @@ br_tensor *br_topk(br_tensor *x, int64_t k, int64_t dim, bool largest, br_tensor
     return at_places("topk", x, &o, indices);
 }
 
+br_tensor *br_kthvalue(br_tensor *x, int64_t k, int64_t dim, bool keepdim, br_tensor **indices)
+{
+    BR_OP("kthvalue");
+    if (indices)
+        *indices = NULL;
+    if (!br__required("kthvalue", "x", x) || !br__wrap_dim("kthvalue", "dim", x, &dim))
+        return NULL;
+    const int64_t n = size_along(x, dim);
+    if (k < 1 || k > n)
+        return br_fail(BR_ERROR_INDEX, "kthvalue",
+                       "k is %" PRId64 ", must be in 1 .. %" PRId64
+                       ", the size of dimension %" PRId64 " of x %s",
+                       k, n, dim, br__shape(x));
+    br_order o = { .dim = dim, .count = k };
+    br_scope *scope = br_scope_begin();
+    br_tensor *line = as_line(x), *index = line ? places("kthvalue", line, &o) : NULL;
+    index = br_narrow(index, dim, k - 1, 1);
+    br_tensor *y = br_gather(line, dim, index);
+    if (!keepdim || x->ndim == 0) {
+        y = br_squeeze(y, dim);
+        index = br_squeeze(index, dim);
+    }
+    if (indices)
+        *indices = br_failed() ? NULL : br_scope_return(scope, br_contiguous(index));
+    return br__composed(scope, y);
+}
+
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 br_tensor *br__argsort_rows(const char *op, br_tensor *rows)

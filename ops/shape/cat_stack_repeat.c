@@ -59,7 +59,7 @@ static bool fits(const char *op, br_tensor *const *tensors, int first, int i, in
     return false;
 }
 
-static bool check_list(const char *op, int n, br_tensor *const *tensors)
+bool br__check_list(const char *op, int n, br_tensor *const *tensors)
 {
     if (br_failed())
         return false;
@@ -132,7 +132,7 @@ static bool cat_sizes(int n, br_tensor *const *tensors, int first, int64_t dim, 
 br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim)
 {
     BR_OP("cat");
-    if (!check_list("cat", n, tensors))
+    if (!br__check_list("cat", n, tensors))
         return NULL;
     if (are_mixed(n, tensors))
         return promoted(br_cat, n, tensors, dim);
@@ -187,7 +187,7 @@ static void put(const br_tensor *y, int dim, int64_t i, const br_tensor *t)
 br_tensor *br_stack(int n, br_tensor *const *tensors, int64_t dim)
 {
     BR_OP("stack");
-    if (!check_list("stack", n, tensors))
+    if (!br__check_list("stack", n, tensors))
         return NULL;
     if (are_mixed(n, tensors))
         return promoted(br_stack, n, tensors, dim);

@@ -102,6 +102,15 @@ static void narrow_unfold(br_tensor *w, const int64_t *args)
 static const br_window_kind unfold_kind = { { "unfold", br__window_backward, false },
                                             narrow_unfold };
 
+br_tensor *br__fold(br_tensor *y, int64_t dim, int64_t length, int64_t size, int64_t step)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    for (int i = 0; i < br_ndim(y) - 1; i++)
+        sizes[i] = i == dim ? length : y->sizes[i];
+    const br_window window = { &unfold_kind, { dim, size, step }, size > step };
+    return y ? br__fill_window(y, y->ndim - 1, sizes, &window) : NULL;
+}
+
 br_tensor *br_unfold(br_tensor *x, int64_t dim, int64_t size, int64_t step)
 {
     BR_OP("unfold");

@@ -11,6 +11,9 @@
 br_tensor *br__recorded(const br_op *op, br_tensor *y, br_tensor *x, const void *params,
                         size_t params_size);
 
+/* Returns true if the list has at least one tensor, and none is NULL. */
+bool br__check_list(const char *op, int n, br_tensor *const *tensors);
+
 /* ---- Windows (ops/shape/window_view.c) ------------------------------------------------------- */
 
 /* A view of a subset of a tensor's elements: slice, select, diagonal, unfold. Its kind defines the
@@ -34,5 +37,8 @@ br_tensor *br__view_window(br_tensor *x, const br_window *window);
  * elements. There y is added. */
 br_tensor *br__fill_window(br_tensor *y, int ndim, const int64_t *sizes, const br_window *window);
 void br__window_backward(br_node *node, br_tensor *dy, br_tensor **dx);
+/* The adjoint of br_unfold(x, dim, size, step) for a dimension of `length` elements: adds the slices
+ * of y. */
+br_tensor *br__fold(br_tensor *y, int64_t dim, int64_t length, int64_t size, int64_t step);
 
 #endif

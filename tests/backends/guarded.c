@@ -123,6 +123,9 @@ ENTRY(void, scatter,
       (x, y, index, dim, skip, combine), &x, &y, &index)
 ENTRY(bool, scan, (const br_tensor *y, const br_tensor *x, const br_scan_work *work), (y, x, work),
       &y, &x)
+ENTRY(void, search,
+      (const br_tensor *y, const br_tensor *sorted, const br_tensor *values, bool right),
+      (y, sorted, values, right), &y, &sorted, &values)
 ENTRY(bool, sort,
       (const char *op, const br_tensor *indices, const br_tensor *x, const br_order *order),
       (op, indices, x, order), &indices, &x)
@@ -193,6 +196,20 @@ WORK_ENTRY(bool, linear_cross_entropy,
            (op, loss, &w), &w.input, &w.weight, &w.bias, &w.target, &w.class_weight, &w.losses,
            &w.reduced, &w.dy, &w.dinput, &w.dweight, &w.dbias)
 /* clang-format on */
+
+static void resample(const br_tensor *y, const br_tensor *x, const br_resampling *given)
+{
+    br_resampling w = *given;
+    TO_HOST("resample", &y, &x, &w.starts, &w.weights);
+    br__cpu_backend.resample(y, x, &w);
+}
+
+static void resample_grad(const br_tensor *dx, const br_tensor *dy, const br_resampling *given)
+{
+    br_resampling w = *given;
+    TO_HOST("resample_grad", &dx, &dy, &w.starts, &w.weights);
+    br__cpu_backend.resample_grad(dx, dy, &w);
+}
 
 static bool reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *given)
 {
@@ -292,7 +309,8 @@ static bool synchronize(const br_backend *self)
         .synchronize = synchronize, .has_pointwise = has_pointwise, .pointwise = pointwise,       \
         .copy = copy, .cat = cat, .triangle = triangle, .dropout_bits = dropout_bits,             \
         .dropout = dropout, .nonzero = nonzero, .gather = gather, .scatter = scatter,             \
-        .reduce = reduce, .scan = scan, .sort = sort, .sort_rows = sort_rows, .softmax = softmax, \
+        .reduce = reduce, .scan = scan, .search = search, .resample = resample,                   \
+        .resample_grad = resample_grad, .sort = sort, .sort_rows = sort_rows, .softmax = softmax, \
         .softmax_grad = softmax_grad, .layer_norm = layer_norm,                                   \
         .layer_norm_grad = layer_norm_grad, .channel_norm = channel_norm,                         \
         .channel_norm_fits = channel_norm_fits, .channel_norm_grad = channel_norm_grad,           \

@@ -38,6 +38,7 @@ HALF = torch.bfloat16, torch.float16
 # the square root of eps, 1e-5. Over one element, nothing but their rounding is left.
 NORMS = "layer_norm", "group_norm", "batch_norm", "instance_norm"
 NORM = 1e-5 ** -0.5
+MOST_DIMS = 8  # of a tensor of Brasa; samples with more are skipped
 LARGEST = 100_000  # elements of a sample's tensors; larger samples are skipped
 MOST = 200  # maximum number of samples per operation and dtype; if there are more, a random subset is used
 MOST_STORED = 12  # the same for a storage dtype
@@ -455,7 +456,7 @@ def has_second(op, call):
 
 def has_ties(op, call):
     """Returns whether the call selects among equal elements, so that the indices in its second result are undefined."""
-    return op.name == "topk" and has_equal(call["args"][0])
+    return op.name in ("topk", "kthvalue") and has_equal(call["args"][0])
 
 
 def has_equal(t):
@@ -470,6 +471,8 @@ class File:
     def tensor(self, t):
         if t.layout != torch.strided or t.dtype not in DTYPES:
             raise Skip(f"{str(t.dtype if t.layout == torch.strided else t.layout)[6:]} tensors")
+        if t.ndim > MOST_DIMS:
+            raise Skip(f"more than {MOST_DIMS} dimensions")
         name = str(len(self.tensors))
         self.tensors[name] = t.detach().clone(memory_format=torch.contiguous_format)
         entry = {"tensor": name}

@@ -13,6 +13,7 @@
 #include "backends/cpu/gemm/gemm_tile.h"
 #include "backends/cpu/math.h"
 #include "backends/cpu/pointwise/loops.h"
+#include "backends/cpu/pointwise/special_kernels.h"
 
 /* Element i of operand k, which is contiguous. */
 #define REAL_AT(k, i) (((real *)(void *)data[k])[i])

@@ -6,6 +6,10 @@
 
 bool br__cpu_reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer);
 void br__cpu_scan(const br_tensor *y, const br_tensor *x, const br_scan_work *work);
+void br__cpu_search(const br_tensor *y, const br_tensor *sorted, const br_tensor *values,
+                    bool right);
+void br__cpu_resample(const br_tensor *y, const br_tensor *x, const br_resampling *work);
+void br__cpu_resample_grad(const br_tensor *dx, const br_tensor *dy, const br_resampling *work);
 bool br__cpu_sort(const char *op, const br_tensor *indices, const br_tensor *x,
                   const br_order *order);
 bool br__cpu_sort_rows(const char *op, const br_tensor *order, const br_tensor *rows);

@@ -1,4 +1,4 @@
-/* backends/cpu/reduce/scan.c - cumulative sums and products.
+/* backends/cpu/reduce/scan.c - cumulative sums, products, logarithms of sums, and extremes.
  *
  * y[i] = x[0] + ... + x[i], or from the last element down if `reverse` is set. Up to TILE
  * columns advance together, row by row, so that memory is read in order even if a column's elements
@@ -7,6 +7,8 @@
  * depend on the number of threads. Integers wrap around. */
 #include "backends/cpu/reduce/reduce_internal.h"
 #include "tensor/min_max.h"
+
+#include <math.h>
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
@@ -47,13 +49,66 @@ SCAN(cumprod_f32, float, double, 1, *)
 SCAN(cumprod_f64, double, double, 1, *)
 SCAN(cumprod_i64, int64_t, uint64_t, 1, *)
 
+/* Returns log(exp(a) + exp(b)). Two equal infinities have no difference. */
+static double log_add_exp(double a, double b)
+{
+    double high = a > b ? a : b, low = a > b ? b : a;
+    return high == low && isinf(high) ? high : high + log1p(exp(low - high));
+}
+
+#define LOG_SCAN(name, type)                                        \
+    static void name(const block *w)                                \
+    {                                                               \
+        double running[TILE];                                       \
+        for (int64_t j = 0; j < w->columns; j++)                    \
+            running[j] = -INFINITY;                                 \
+        for (int64_t i = 0; i < w->n; i++) {                        \
+            int64_t at = (w->reverse ? w->n - 1 - i : i) * w->step; \
+            const type *x = (const type *)w->x + at;                \
+            type *y = (type *)w->y + at;                            \
+            for (int64_t j = 0; j < w->columns; j++) {              \
+                running[j] = log_add_exp(running[j], (double)x[j]); \
+                y[j] = (type)running[j];                            \
+            }                                                       \
+        }                                                           \
+    }
+
+LOG_SCAN(logsumexp_f32, float)
+LOG_SCAN(logsumexp_f64, double)
+
+/* Positions of extremes. A NaN replaces every number, and only another NaN replaces it. */
+#define ARG_SCAN(name, type, beats)                                        \
+    static void name(const block *w)                                       \
+    {                                                                      \
+        type best[TILE];                                                   \
+        int64_t place[TILE];                                               \
+        for (int64_t i = 0; i < w->n; i++) {                               \
+            const type *x = (const type *)w->x + i * w->step;              \
+            int64_t *y = (int64_t *)w->y + i * w->step;                    \
+            for (int64_t j = 0; j < w->columns; j++) {                     \
+                bool later = i == 0 || x[j] != x[j] || x[j] beats best[j]; \
+                best[j] = later ? x[j] : best[j];                          \
+                place[j] = later ? i : place[j];                           \
+                y[j] = place[j];                                           \
+            }                                                              \
+        }                                                                  \
+    }
+
+ARG_SCAN(argmax_f32, float, >=)
+ARG_SCAN(argmax_f64, double, >=)
+ARG_SCAN(argmax_i64, int64_t, >=)
+ARG_SCAN(argmin_f32, float, <=)
+ARG_SCAN(argmin_f64, double, <=)
+ARG_SCAN(argmin_i64, int64_t, <=)
+
 typedef void (*kernel)(const block *w);
 
-static const kernel cumsums[BR_DTYPES] = {
-    [BR_F32] = cumsum_f32, [BR_F64] = cumsum_f64, [BR_I64] = cumsum_i64
-};
-static const kernel cumprods[BR_DTYPES] = {
-    [BR_F32] = cumprod_f32, [BR_F64] = cumprod_f64, [BR_I64] = cumprod_i64
+static const kernel kernels[BR_SCANS][BR_DTYPES] = {
+    [BR_SCAN_SUM] = { [BR_F32] = cumsum_f32, [BR_F64] = cumsum_f64, [BR_I64] = cumsum_i64 },
+    [BR_SCAN_PROD] = { [BR_F32] = cumprod_f32, [BR_F64] = cumprod_f64, [BR_I64] = cumprod_i64 },
+    [BR_SCAN_LOGSUMEXP] = { [BR_F32] = logsumexp_f32, [BR_F64] = logsumexp_f64 },
+    [BR_SCAN_ARGMAX] = { [BR_F32] = argmax_f32, [BR_F64] = argmax_f64, [BR_I64] = argmax_i64 },
+    [BR_SCAN_ARGMIN] = { [BR_F32] = argmin_f32, [BR_F64] = argmin_f64, [BR_I64] = argmin_i64 },
 };
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
@@ -63,7 +118,7 @@ static const kernel cumprods[BR_DTYPES] = {
 typedef struct job {
     kernel kernel;
     int64_t before, n, after, tiles, units_per_task;
-    int64_t size;
+    int64_t size, y_size;
     bool reverse;
     const char *x;
     char *y;
@@ -75,23 +130,24 @@ static void run_task(void *context, int64_t task)
     int64_t first = task * j->units_per_task, last = first + j->units_per_task;
     for (int64_t unit = first; unit < last && unit < j->before * j->tiles; unit++) {
         int64_t column = unit % j->tiles * TILE, rest = j->after - column;
-        int64_t offset = (unit / j->tiles * j->n * j->after + column) * j->size;
+        int64_t offset = unit / j->tiles * j->n * j->after + column;
         j->kernel(&(block){ .n = j->n,
                             .columns = br__min(rest, TILE),
                             .step = j->after,
                             .reverse = j->reverse,
-                            .x = j->x + offset,
-                            .y = j->y + offset });
+                            .x = j->x + offset * j->size,
+                            .y = j->y + offset * j->y_size });
     }
 }
 
 void br__cpu_scan(const br_tensor *y, const br_tensor *x, const br_scan_work *work)
 {
-    job j = { .kernel = (work->product ? cumprods : cumsums)[x->dtype],
+    job j = { .kernel = kernels[work->kind][x->dtype],
               .before = 1,
               .n = 1,
               .after = 1,
               .size = (int64_t)br__dtype_size(x->dtype),
+              .y_size = (int64_t)br__dtype_size(y->dtype),
               .reverse = work->reverse,
               .x = x->data,
               .y = y->data };

@@ -102,6 +102,14 @@ BR_API br_tensor *br_cosine_similarity(br_tensor *x1, br_tensor *x2, int64_t dim
 BR_API br_tensor *br_pairwise_distance(br_tensor *x1, br_tensor *x2, double p, double eps,
                                        bool keepdim);
 
+/* Returns the p-norm of x1 - x2, which broadcast, over all elements (PyTorch's default is 2). */
+BR_API br_tensor *br_dist(br_tensor *x1, br_tensor *x2, double p);
+/* Returns the p-norms of the differences of all rows of x1 [*, n, d] and x2 [*, m, d]: [*, n, m].
+ * The leading dimensions broadcast (PyTorch's default is 2). */
+BR_API br_tensor *br_cdist(br_tensor *x1, br_tensor *x2, double p);
+/* Returns the p-norms of the differences of rows i < j of x [n, d]: [n (n - 1) / 2]. */
+BR_API br_tensor *br_pdist(br_tensor *x, double p);
+
 /* In the losses below, a target is 1 or -1 and has the input's dtype, and x+ means max(x, 0). */
 
 typedef struct br_triplet_options {

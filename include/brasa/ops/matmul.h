@@ -31,6 +31,20 @@ BR_API br_tensor *br_baddbmm(br_tensor *input, br_tensor *batch1, br_tensor *bat
                              double alpha);
 BR_API br_tensor *br_addbmm(br_tensor *input, br_tensor *batch1, br_tensor *batch2, double beta,
                             double alpha);
+/* Returns beta * input + alpha * outer product of vec1 [n] and vec2 [m], in the same way. bool
+ * operands stay bool. */
+BR_API br_tensor *br_addr(br_tensor *input, br_tensor *vec1, br_tensor *vec2, double beta,
+                          double alpha);
+/* Returns the cross products of vectors of three elements along dim; a and b broadcast. dim BR_ALL
+ * is the first dimension of size 3, as in torch.cross; torch.linalg.cross has -1. */
+BR_API br_tensor *br_cross(br_tensor *a, br_tensor *b, int64_t dim);
+/* Sums the products of a and b over pairs of dimensions: a_dims[i] of a and b_dims[i] of b. The
+ * result has the other dimensions of a, and then those of b. PyTorch's dims=n is the last n of a
+ * and the first n of b. */
+BR_API br_tensor *br_tensordot(br_tensor *a, br_tensor *b, int na, const int64_t *a_dims, int nb,
+                               const int64_t *b_dims);
+/* Returns the Kronecker product: each element of a times all of b, as blocks. */
+BR_API br_tensor *br_kron(br_tensor *a, br_tensor *b);
 /* Computes a sum of products in Einstein notation: br_einsum("bij,bjk->bik", BR_INPUTS(a, b)). A
  * letter names a dimension; "..." stands for the unnamed ones, which broadcast. Dimensions that the
  * result does not have are summed; a letter that is repeated in one operand selects its diagonal.

@@ -14,6 +14,14 @@ extern "C" {
  * row that contains only -inf gives NaN, as in PyTorch. */
 BR_API br_tensor *br_softmax(br_tensor *x, int64_t dim);
 BR_API br_tensor *br_log_softmax(br_tensor *x, int64_t dim);
+/* Returns x / max(|x|, eps) with the p-norm |x| along dim (PyTorch's defaults are 2, 1 and 1e-12).
+ */
+BR_API br_tensor *br_normalize(br_tensor *x, double p, int64_t dim, double eps);
+/* Returns x / (k + alpha * mean of x^2)^beta for x [N, C, ...], where the mean is over `size`
+ * neighbouring channels, with zeros beyond the first and the last (PyTorch's defaults are 1e-4,
+ * 0.75 and 1). */
+BR_API br_tensor *br_f_local_response_norm(br_tensor *x, int64_t size, double alpha, double beta,
+                                           double k);
 /* Returns (x - mean) / sqrt(variance + eps) * weight + bias over the last `ndims` dimensions of x,
  * whose sizes must be `sizes`. The variance divides by the number of elements. weight and bias have
  * the shape `sizes` or are NULL. Ba, Kiros and Hinton, 2016. */

@@ -58,6 +58,11 @@ BR_API br_tensor *br_round_decimals(br_tensor *x, int64_t decimals);
  * 0 unless x is strictly between the bounds. */
 BR_API br_tensor *br_clamp(br_tensor *x, double min, double max);
 
+/* Returns x with `nan` in place of NaN, and with posinf and neginf in place of the infinities.
+ * BR_NONE_F64 means PyTorch's defaults: 0, and the largest and the smallest number of the dtype.
+ * The gradient of a replaced element is 0. */
+BR_API br_tensor *br_nan_to_num(br_tensor *x, double nan, double posinf, double neginf);
+
 BR_API br_tensor *br_silu(br_tensor *x); /* x sigmoid(x) */
 /* Returns x if x > 0, else negative_slope * x (PyTorch's default is 0.01). */
 BR_API br_tensor *br_leaky_relu(br_tensor *x, double negative_slope);
@@ -82,6 +87,12 @@ BR_API br_tensor *br_asinh(br_tensor *x);
 BR_API br_tensor *br_acosh(br_tensor *x);
 BR_API br_tensor *br_atanh(br_tensor *x);
 BR_API br_tensor *br_erfc(br_tensor *x); /* 1 - erf(x) */
+/* Integers and bool give f32. */
+BR_API br_tensor *br_lgamma(br_tensor *x);  /* log |gamma(x)| */
+BR_API br_tensor *br_digamma(br_tensor *x); /* the derivative of log gamma */
+/* Returns the derivative of order n of br_digamma(); n must be at least 0. */
+BR_API br_tensor *br_polygamma(int64_t n, br_tensor *x);
+BR_API br_tensor *br_erfinv(br_tensor *x); /* the inverse of erf */
 BR_API br_tensor *br_reciprocal(br_tensor *x);
 BR_API br_tensor *br_square(br_tensor *x);      /* br_square() and br_trunc() also support i64 */
 BR_API br_tensor *br_trunc(br_tensor *x);       /* rounds towards 0; the gradient is 0 */
@@ -175,6 +186,15 @@ BR_API br_tensor *br_logical_and(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_logical_or(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_logical_xor(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_logical_not(br_tensor *x);
+/* Operate on the bits of integers, or on bools; without gradients. */
+BR_API br_tensor *br_bitwise_and(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_bitwise_or(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_bitwise_xor(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_bitwise_not(br_tensor *x);
+/* Shift the bits of integers a by b. The result is 0, or -1 for a negative a shifted to the right,
+ * if b is negative or larger than the number of bits. */
+BR_API br_tensor *br_bitwise_left_shift(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_bitwise_right_shift(br_tensor *a, br_tensor *b);
 /* Return bool tensors, for any dtype; all integers are finite. */
 BR_API br_tensor *br_isnan(br_tensor *x);
 BR_API br_tensor *br_isinf(br_tensor *x);

@@ -78,6 +78,24 @@ BR_API int br_unbind(br_tensor *x, int64_t dim, int capacity, br_tensor **parts)
 BR_API br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim);
 /* Joins tensors of equal shapes along a new dimension. */
 BR_API br_tensor *br_stack(int n, br_tensor *const *tensors, int64_t dim);
+/* Concatenate tensors along dimension 1, or 0 if the first is 1-d (br_hstack()), along dimension 0
+ * of tensors of at least two dimensions (br_vstack()), or along dimension 2 of tensors of at least
+ * three (br_dstack()). A tensor with fewer dimensions gets new ones of size 1: [n] becomes [1, n]
+ * or [1, n, 1]. */
+BR_API br_tensor *br_hstack(int n, br_tensor *const *tensors);
+BR_API br_tensor *br_vstack(int n, br_tensor *const *tensors);
+BR_API br_tensor *br_dstack(int n, br_tensor *const *tensors);
+/* Write the n tensors, expanded to their common shape, to results[0 .. n - 1], as views. Return n;
+ * on error, -1 and NULL in all entries. */
+BR_API int br_broadcast_tensors(int n, br_tensor *const *tensors, br_tensor **results);
+typedef enum br_meshgrid_indexing {
+    BR_INDEXING_IJ, /* result i varies along dimension i */
+    BR_INDEXING_XY, /* the same, with the first two dimensions swapped */
+} br_meshgrid_indexing;
+/* The same for n tensors, 0-d or 1-d, which become the coordinates of a grid: each is expanded to
+ * the shape of all sizes. */
+BR_API int br_meshgrid(int n, br_tensor *const *tensors, br_meshgrid_indexing indexing,
+                       br_tensor **results);
 
 /* ---- Rearranging and padding (ops/shape/flip_roll_tile.c, diagonal.c, pad.c) ----------------- */
 
@@ -87,6 +105,17 @@ BR_API br_tensor *br_flip(br_tensor *x, int ndims, const int64_t *dims);
  * by shifts[0]. */
 BR_API br_tensor *br_roll(br_tensor *x, int nshifts, const int64_t *shifts, int ndims,
                           const int64_t *dims);
+/* Rotates the plane of two dimensions by 90 degrees k times, from the first towards the second;
+ * a negative k rotates back (PyTorch's defaults are 1 and BR_DIMS(0, 1)). */
+BR_API br_tensor *br_rot90(br_tensor *x, int64_t k, int ndims, const int64_t *dims);
+/* Rearranges x [*, C r^2, H, W] to [*, C, H r, W r] with r = upscale_factor, and back. */
+BR_API br_tensor *br_pixel_shuffle(br_tensor *x, int64_t upscale_factor);
+BR_API br_tensor *br_pixel_unshuffle(br_tensor *x, int64_t downscale_factor);
+/* Return x with the part that br_select() or br_slice() returns replaced by src, of that part's
+ * shape. */
+BR_API br_tensor *br_select_scatter(br_tensor *x, br_tensor *src, int64_t dim, int64_t index);
+BR_API br_tensor *br_slice_scatter(br_tensor *x, br_tensor *src, int64_t dim, int64_t start,
+                                   int64_t end, int64_t step);
 /* Repeats x counts[i] times along dimension i; new dimensions are added in front. */
 BR_API br_tensor *br_repeat(br_tensor *x, int ndim, const int64_t *counts);
 /* The same, but if there are fewer counts than dimensions, they apply to the last ones. */
@@ -100,6 +129,8 @@ BR_API br_tensor *br_repeat_interleave_scalar(br_tensor *x, int64_t repeats, int
 BR_API br_tensor *br_diag_embed(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim2);
 /* Returns a matrix with a vector as its diagonal, or a copy of a matrix's diagonal as a vector. */
 BR_API br_tensor *br_diag(br_tensor *x, int64_t diagonal);
+/* Returns a matrix with the flattened x as its diagonal. */
+BR_API br_tensor *br_diagflat(br_tensor *x, int64_t offset);
 BR_API br_tensor *br_trace(br_tensor *x); /* the sum of a matrix's diagonal */
 /* Return the row and column indices, i64 [2, n], of the elements on and below (above) a diagonal of
  * a row x col matrix. */

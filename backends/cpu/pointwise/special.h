@@ -1,0 +1,19 @@
+/* backends/cpu/pointwise/special.h - special functions of one double, for the kernels of f32 and
+ * f64. */
+#ifndef BR_SPECIAL_H
+#define BR_SPECIAL_H
+
+/* Returns log |gamma(x)|. */
+double br__lgamma(double x);
+/* Returns the derivative of log gamma(x): NaN for negative integers, and -infinity or infinity for
+ * 0 and -0. */
+double br__digamma(double x);
+/* Returns the derivative of br__digamma() for x >= 1/2. */
+double br__trigamma(double x);
+/* Returns the derivative of br__digamma() of order n, n = 0 or n >= 2. */
+double br__polygamma(double n, double x);
+/* Returns the inverse of the error function, after a number of steps: one gives the precision of
+ * f32, two that of f64. */
+double br__erfinv(double y, int steps);
+
+#endif

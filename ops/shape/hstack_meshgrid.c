@@ -1,0 +1,150 @@
+/* ops/shape/hstack_meshgrid.c - lists of tensors: hstack, vstack, dstack, broadcast_tensors,
+ * meshgrid. */
+#include "ops/ops_internal.h"
+#include "ops/shape/view_internal.h"
+#include "tensor/min_max.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- hstack, vstack, dstack ------------------------------------------------------------------ */
+
+/* Returns t with at least `ndim` dimensions: [n] becomes [1, n] or [1, n, 1], and [n, m] becomes
+ * [n, m, 1]. */
+static br_tensor *at_least(br_tensor *t, int ndim)
+{
+    if (t->ndim == 0)
+        t = br_reshape(t, BR_SHAPE(1));
+    if (br_ndim(t) == 1 && ndim > 1)
+        t = br_unsqueeze(t, 0);
+    return br_ndim(t) == 2 && ndim > 2 ? br_unsqueeze(t, 2) : t;
+}
+
+/* Checks that the parts, which are the tensors with new dimensions, have the shape of the first one
+ * except in dimension dim. */
+static bool fit(const char *op, int n, br_tensor *const *tensors, br_tensor *const *parts,
+                int64_t dim)
+{
+    for (int i = 1; i < n; i++) {
+        const br_tensor *a = parts[0], *t = parts[i];
+        bool fits = a && t && a->ndim == t->ndim;
+        for (int d = 0; fits && d < a->ndim; d++)
+            fits = d == dim || a->sizes[d] == t->sizes[d];
+        if (!fits && a && t)
+            br_fail(BR_ERROR_SHAPE, op,
+                    "tensor %d is %s, tensor 0 is %s: sizes must be equal except in dimension "
+                    "%" PRId64,
+                    i, br__shape(tensors[i]), br__shape(tensors[0]), dim);
+    }
+    return !br_failed();
+}
+
+static br_tensor *stacked(const char *op, int n, br_tensor *const *tensors, int ndim, int64_t dim)
+{
+    BR_OP(op);
+    if (!br__check_list(op, n, tensors))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor **parts = br_calloc((size_t)n, sizeof *parts), *y = NULL;
+    for (int i = 0; parts && i < n; i++)
+        parts[i] = at_least(tensors[i], ndim);
+    if (ndim == 1 && parts && br_ndim(parts[0]) == 1)
+        dim = 0;
+    if (!br_failed() && fit(op, n, tensors, parts, dim))
+        y = br_cat(n, parts, dim);
+    br_free(parts);
+    return br__composed(scope, y);
+}
+
+br_tensor *br_hstack(int n, br_tensor *const *tensors)
+{
+    return stacked("hstack", n, tensors, 1, 1);
+}
+
+br_tensor *br_vstack(int n, br_tensor *const *tensors)
+{
+    return stacked("vstack", n, tensors, 2, 0);
+}
+
+br_tensor *br_dstack(int n, br_tensor *const *tensors)
+{
+    return stacked("dstack", n, tensors, 3, 2);
+}
+
+/* ---- broadcast_tensors, meshgrid ------------------------------------------------------------- */
+
+/* Returns n, or -1 after it has set all results to NULL. */
+static int finished(int n, br_tensor **results)
+{
+    if (!br_failed())
+        return n;
+    for (int i = 0; results && i < n; i++)
+        results[i] = NULL;
+    return -1;
+}
+
+int br_broadcast_tensors(int n, br_tensor *const *tensors, br_tensor **results)
+{
+    static const char op[] = "broadcast_tensors";
+    BR_OP(op);
+    br_tensor common = { .ndim = 0 };
+    if (!br__required(op, "results", results) || !br__check_list(op, n, tensors))
+        return finished(n, results);
+    for (int i = 0; i < n && !br_failed(); i++) {
+        int64_t sizes[BR_MAX_DIMS];
+        int ndim;
+        char name[32];
+        snprintf(name, sizeof name, "tensor %d", i);
+        if (br__broadcast_named(op, "the tensors before", &common, name, tensors[i], &ndim,
+                                sizes)) {
+            common.ndim = ndim;
+            memcpy(common.sizes, sizes, (size_t)ndim * sizeof *sizes);
+        }
+    }
+    for (int i = 0; i < n && !br_failed(); i++)
+        results[i] = br_expand(tensors[i], common.ndim, common.sizes);
+    return finished(n, results);
+}
+
+/* Checks the tensors of a grid: at most one dimension each, and one dtype. */
+static bool check_coordinates(const char *op, int n, br_tensor *const *tensors)
+{
+    if (!br__check_list(op, n, tensors))
+        return false;
+    if (n > BR_MAX_DIMS)
+        br_fail(BR_ERROR_ARGUMENT, op, "got %d tensors, must be at most %d", n, BR_MAX_DIMS);
+    for (int i = 0; i < n && !br_failed(); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "tensor %d", i);
+        if (tensors[i]->ndim > 1)
+            br_fail(BR_ERROR_SHAPE, op, "%s is %s, must have at most one dimension", name,
+                    br__shape(tensors[i]));
+        else
+            br__compatible(op, "tensor 0", tensors[0], name, tensors[i]);
+    }
+    return !br_failed();
+}
+
+int br_meshgrid(int n, br_tensor *const *tensors, br_meshgrid_indexing indexing,
+                br_tensor **results)
+{
+    static const char op[] = "meshgrid";
+    BR_OP(op);
+    if (!br__required(op, "results", results) || !check_coordinates(op, n, tensors))
+        return finished(n, results);
+    if (indexing != BR_INDEXING_IJ && indexing != BR_INDEXING_XY)
+        br_fail(BR_ERROR_ARGUMENT, op, "indexing is %d, must be BR_INDEXING_IJ or BR_INDEXING_XY",
+                (int)indexing);
+    const bool swaps = indexing == BR_INDEXING_XY && n > 1;
+    int64_t sizes[BR_MAX_DIMS];
+    for (int i = 0; i < n; i++)
+        sizes[swaps && i < 2 ? 1 - i : i] = tensors[i]->numel;
+    for (int i = 0; i < n && !br_failed(); i++) {
+        int64_t own[BR_MAX_DIMS];
+        const int dim = swaps && i < 2 ? 1 - i : i;
+        for (int d = 0; d < n; d++)
+            own[d] = d == dim ? sizes[d] : 1;
+        results[i] = br_expand(br_reshape(tensors[i], n, own), n, sizes);
+    }
+    return finished(n, results);
+}
