@@ -188,6 +188,8 @@ class Finder:
             return (ctypes.c_void_p * 16)()
         if text == "void *const *modules":
             return (ctypes.c_void_p * 2)(self.module("br_activation"), self.module("br_activation"))
+        if self.name == "br_bleu" and text == "const char *const *references":  # as many as texts times references
+            return ctypes.cast((ctypes.c_char_p * 16)(*[b"a"] * 16), ctypes.c_void_p)
         if text.startswith("const char *const *"):
             return (ctypes.c_char_p * 2)(b"a", b"b")
         if text == "const br_named_list *state" and (state := self.own_state()):
