@@ -1,5 +1,6 @@
 /* models/gpt2.c - Hugging Face's GPT2Model and GPT2LMHeadModel. */
 #include "models/gpt2_internal.h"
+#include "models/packed.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -134,6 +135,7 @@ typedef struct pass {
     br_cache *cache;
     br_tensor *visible; /* as in zoo_attention; NULL: see is_causal */
     bool is_causal;
+    br_tensor *starts; /* of the texts of a packed batch; NULL: another batch */
 } pass;
 
 static br_tensor *attend(br_gpt2_attention *self, br_tensor *x, const pass *p,
@@ -151,7 +153,8 @@ static br_tensor *attend(br_gpt2_attention *self, br_tensor *x, const pass *p,
     zoo_attention a = { .visible = p->visible, .is_causal = p->is_causal, .weights = attention };
     a.scale = self->scale;
     a.dropout_p = br_is_training(br_base(self)) ? self->attn_pdrop : 0;
-    br_tensor *context = zoo_attend(q, k, v, &a);
+    br_tensor *context =
+        p->starts ? zoo_attend_packed(q, k, v, &a, p->starts, 0) : zoo_attend(q, k, v, &a);
     if (attention)
         br_scope_return(scope, *attention);
     x = conv1d(self->c_proj, context);
@@ -204,7 +207,7 @@ static br_tensor *run_block_once(br_gpt2_block *self, br_tensor *x, const pass *
 
 static br_tensor *run_block_alone(void *self, br_tensor *const *inputs, const void *args)
 {
-    pass p = { .visible = inputs[1], .is_causal = *(const bool *)args };
+    pass p = { .visible = inputs[1], .starts = inputs[2], .is_causal = *(const bool *)args };
     return run_block_once(self, inputs[0], &p, NULL);
 }
 
@@ -214,7 +217,7 @@ static br_tensor *run_block(br_gpt2_block *self, br_tensor *x, const pass *p, br
 {
     if (p->cache || attention)
         return run_block_once(self, x, p, attention);
-    return br_module_run(self, run_block_alone, BR_INPUTS(x, p->visible), &p->is_causal,
+    return br_module_run(self, run_block_alone, BR_INPUTS(x, p->visible, p->starts), &p->is_causal,
                          sizeof p->is_causal);
 }
 
@@ -243,7 +246,8 @@ br_gpt2 *br_gpt2_new(const br_gpt2_config *config)
     return zoo_init_module(br_base(self), zoo_gpt2_init, &c);
 }
 
-/* Checks the ids' shape and that the model has enough positions. */
+/* Checks the ids' shape and that the model has enough positions. The positions of a packed batch
+ * are checked when they are counted. */
 static bool good_ids(const br_gpt2 *self, const br_tensor *ids, const br_gpt2_options *o)
 {
     if (!br_require_tensor(op, "input_ids", ids))
@@ -252,7 +256,7 @@ static bool good_ids(const br_gpt2 *self, const br_tensor *ids, const br_gpt2_op
     if (br_ndim(ids) != 2)
         br_fail(BR_ERROR_SHAPE, op, "input_ids %s must have 2 dimensions: batch, tokens",
                 br_shape_text(ids));
-    else if (br_size(ids, 1) > self->config.n_positions - past)
+    else if (!o->cu_seqlens && br_size(ids, 1) > self->config.n_positions - past)
         br_fail(BR_ERROR_SHAPE, op,
                 "input_ids %s after %" PRId64 " cached tokens exceed the model's %" PRId64
                 " positions",
@@ -263,11 +267,12 @@ static bool good_ids(const br_gpt2 *self, const br_tensor *ids, const br_gpt2_op
     return !br_error_pending();
 }
 
-static br_tensor *embed(br_gpt2 *self, br_tensor *ids, const br_gpt2_options *o)
+static br_tensor *embed(br_gpt2 *self, br_tensor *ids, const br_gpt2_options *o, br_tensor *starts)
 {
     br_tensor *x = br_embedding_forward(self->wte, ids);
-    x = br_add(x,
-               br_embedding_forward(self->wpe, zoo_positions(op, ids, o->position_ids, o->cache)));
+    br_tensor *at = starts ? zoo_packed_positions(op, ids, starts, self->config.n_positions)
+                           : zoo_positions(op, ids, o->position_ids, o->cache);
+    x = br_add(x, br_embedding_forward(self->wpe, at));
     if (o->token_type_ids)
         x = br_add(x, br_embedding_forward(self->wte, o->token_type_ids));
     return br_dropout_forward(self->drop, x);
@@ -320,8 +325,10 @@ br_tensor *br_gpt2_forward(br_gpt2 *self, br_tensor *input_ids, const br_gpt2_op
     br_enter(self);
     if (!good_ids(self, input_ids, o))
         return br_leave(self, NULL);
+    const zoo_unpacked others = { o->attention_mask, o->position_ids, o->cache, o->attentions };
     pass p = begin_pass(input_ids, o);
-    br_tensor *x = run_blocks(self, embed(self, input_ids, o), &p, o);
+    p.starts = zoo_decoder_starts(op, input_ids, o->cu_seqlens, &others);
+    br_tensor *x = run_blocks(self, embed(self, input_ids, o, p.starts), &p, o);
     if (br_error_pending())
         zoo_clear_outputs(outputs);
     zoo_return_outputs(outputs);

@@ -107,7 +107,8 @@ static const char *differing_key(br_module *a, br_module *b)
 
 static br_gpt2_options options_of(const br_model_input *input)
 {
-    return *BR_OPTIONS(br_gpt2, .attention_mask = input->batch.attention_mask);
+    return *BR_OPTIONS(br_gpt2, .attention_mask = input->batch.attention_mask,
+                       .cu_seqlens = input->cu_seqlens);
 }
 
 static br_tensor *run_base(br_module *model, const br_model_input *input)
@@ -164,6 +165,7 @@ const br_model_family zoo_gpt2_family = {
     .model_type = "gpt2",
     .config = { .defaults = defaults, .aliases = aliases, .limits = limits, .harmless = harmless },
     .classes = classes,
+    .packs = true,
     .tokenizer_class = "GPT2Tokenizer",
     .keys = { .prefix = "transformer.", .ignored = ignored },
     .heads = heads,

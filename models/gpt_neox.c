@@ -1,5 +1,6 @@
 /* models/gpt_neox.c - Hugging Face's GPTNeoXModel and GPTNeoXForCausalLM. */
 #include "models/gpt_neox_internal.h"
+#include "models/packed.h"
 
 #include <inttypes.h>
 
@@ -15,6 +16,7 @@ typedef struct pass {
     br_tensor *visible;   /* as in zoo_attention; NULL: see is_causal */
     br_tensor *cos, *sin; /* [B or 1, 1, S, rotary_dim / 2] */
     bool is_causal;
+    br_tensor *starts; /* of the texts of a packed batch; NULL: another batch */
 } pass;
 
 static br_gpt_neox_attention *new_attention(const br_gpt_neox_config *c, int64_t layer)
@@ -46,7 +48,8 @@ static br_tensor *attend(br_gpt_neox_attention *self, br_tensor *x, const pass *
         br_cache_append(p->cache, self->layer, &k, &v);
     zoo_attention a = { .visible = p->visible, .is_causal = p->is_causal, .weights = attention };
     a.dropout_p = br_is_training(br_base(self)) ? self->attention_dropout : 0;
-    br_tensor *context = zoo_attend(q, k, v, &a);
+    br_tensor *context =
+        p->starts ? zoo_attend_packed(q, k, v, &a, p->starts, 0) : zoo_attend(q, k, v, &a);
     if (attention)
         br_scope_return(scope, *attention);
     return br_leave(self, br_linear_forward(self->dense, context));
@@ -110,9 +113,11 @@ static br_tensor *run_layer_once(br_gpt_neox_layer *self, br_tensor *x, const pa
 
 static br_tensor *run_layer_alone(void *self, br_tensor *const *inputs, const void *args)
 {
-    pass p = {
-        .visible = inputs[1], .cos = inputs[2], .sin = inputs[3], .is_causal = *(const bool *)args
-    };
+    pass p = { .visible = inputs[1],
+               .cos = inputs[2],
+               .sin = inputs[3],
+               .starts = inputs[4],
+               .is_causal = *(const bool *)args };
     return run_layer_once(self, inputs[0], &p, NULL);
 }
 
@@ -123,7 +128,7 @@ static br_tensor *run_layer(br_gpt_neox_layer *self, br_tensor *x, const pass *p
 {
     if (p->cache || attention)
         return run_layer_once(self, x, p, attention);
-    return br_module_run(self, run_layer_alone, BR_INPUTS(x, p->visible, p->cos, p->sin),
+    return br_module_run(self, run_layer_alone, BR_INPUTS(x, p->visible, p->cos, p->sin, p->starts),
                          &p->is_causal, sizeof p->is_causal);
 }
 
@@ -156,7 +161,8 @@ br_gpt_neox *br_gpt_neox_new(const br_gpt_neox_config *config)
 static pass begin_pass(const br_gpt_neox *self, br_tensor *ids, const br_gpt_neox_options *o)
 {
     int64_t past = br_cache_length(o->cache), n = br_size(ids, 1);
-    pass p = { .cache = o->cache };
+    const zoo_unpacked others = { o->attention_mask, o->position_ids, o->cache, o->attentions };
+    pass p = { .cache = o->cache, .starts = zoo_decoder_starts(op, ids, o->cu_seqlens, &others) };
     if (n > 1 && (past > 0 || o->attention_mask))
         p.visible = zoo_visible_past(ids, past, n);
     else
@@ -165,7 +171,8 @@ static pass begin_pass(const br_gpt_neox *self, br_tensor *ids, const br_gpt_neo
         zoo_visible_keys(op, "attention_mask", o->attention_mask, br_size(ids, 0), past + n);
     if (real)
         p.visible = p.visible ? br_logical_and(p.visible, real) : real;
-    br_tensor *at = zoo_positions(op, ids, o->position_ids, o->cache);
+    br_tensor *at = p.starts ? zoo_packed_positions(op, ids, p.starts, 0)
+                             : zoo_positions(op, ids, o->position_ids, o->cache);
     if (!br_error_pending())
         br_rope(br_unsqueeze(at, 1), zoo_gpt_neox_rotary_dim(&self->config),
                 br_dtype_of(self->final_layer_norm->weight), &self->config.rope, &p.cos, &p.sin);

@@ -113,7 +113,8 @@ static const char *differing_key(br_module *a, br_module *b)
 
 static br_gpt_neox_options options_of(const br_model_input *input)
 {
-    return *BR_OPTIONS(br_gpt_neox, .attention_mask = input->batch.attention_mask);
+    return *BR_OPTIONS(br_gpt_neox, .attention_mask = input->batch.attention_mask,
+                       .cu_seqlens = input->cu_seqlens);
 }
 
 static br_tensor *run_base(br_module *model, const br_model_input *input)
@@ -258,6 +259,7 @@ const br_model_family zoo_gpt_neox_family = {
     .model_type = "gpt_neox",
     .config = { .defaults = defaults, .limits = limits, .harmless = harmless },
     .classes = classes,
+    .packs = true,
     .tokenizer_class = "GPTNeoXTokenizer",
     .keys = { .prefix = "gpt_neox.", .renames = renames, .ignored = ignored },
     .heads = heads,

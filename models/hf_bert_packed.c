@@ -1,5 +1,6 @@
 /* models/hf_bert_packed.c - batches without padding: texts that follow each other in one row. */
 #include "models/hf_bert_internal.h"
+#include "models/packed.h"
 
 #include <inttypes.h>
 
@@ -7,36 +8,7 @@
  * more rows, the result of a row does not depend on the number of rows. */
 enum { ENOUGH_ROWS = 16 };
 
-static const br_device host = { .type = BR_CPU };
-
 /* ---- Where the texts begin ------------------------------------------------------------------- */
-
-/* Returns the elements of an i64 tensor, for br_free(). */
-static int64_t *copy_elements(const br_tensor *t)
-{
-    const size_t n = br_error_pending() ? 0 : (size_t)br_numel(t);
-    int64_t *elements = br_error_pending() ? NULL : br_calloc(n, sizeof *elements);
-    if (!elements || br_copy_out(t, elements, n * sizeof *elements))
-        return elements;
-    br_free(elements);
-    return NULL;
-}
-
-static bool good_starts(int64_t n, const int64_t *at, int64_t tokens)
-{
-    if (at[0] != 0 || at[n - 1] != tokens)
-        return br_fail(BR_ERROR_ARGUMENT, "hf_bert",
-                       "cu_seqlens begins with %" PRId64 " and ends with %" PRId64
-                       ", must begin with 0 and end with the number of tokens, which is %" PRId64,
-                       at[0], at[n - 1], tokens);
-    for (int64_t i = 1; i < n; i++)
-        if (at[i] <= at[i - 1])
-            return br_fail(BR_ERROR_ARGUMENT, "hf_bert",
-                           "cu_seqlens[%" PRId64 "] is %" PRId64 ", must be greater than %" PRId64
-                           " before it: each text has at least one token",
-                           i, at[i], at[i - 1]);
-    return true;
-}
 
 /* Checks what a packed batch excludes. */
 static bool good_packed_options(const br_hf_bert *self, const br_hf_bert_options *o)
@@ -61,23 +33,9 @@ static bool good_packed_options(const br_hf_bert *self, const br_hf_bert_options
 br_tensor *zoo_hf_bert_starts(const br_hf_bert *self, const br_tensor *ids,
                               const br_hf_bert_options *o)
 {
-    br_tensor *given = o->cu_seqlens;
-    if (!given || br_error_pending() || !br_require_tensor("hf_bert", "input_ids", ids) ||
-        !br_require_tensor("hf_bert", "cu_seqlens", given) || !good_packed_options(self, o))
+    if (!o->cu_seqlens || br_error_pending() || !good_packed_options(self, o))
         return NULL;
-    if (br_dtype_of(given) != BR_I64 || br_ndim(given) != 1 || br_numel(given) < 2)
-        return br_fail(BR_ERROR_SHAPE, "hf_bert",
-                       "cu_seqlens is %s %s, must be i64 [B + 1] for B texts, at least one",
-                       br_dtype_name(br_dtype_of(given)), br_shape_text(given));
-    if (br_ndim(ids) != 2 || br_size(ids, 0) != 1)
-        return br_fail(BR_ERROR_SHAPE, "hf_bert",
-                       "input_ids %s must be [1, tokens]: with cu_seqlens, texts follow each other",
-                       br_shape_text(ids));
-    br_tensor *starts = br_to_device(given, host);
-    int64_t *at = copy_elements(starts);
-    const bool good = at && good_starts(br_numel(starts), at, br_size(ids, 1));
-    br_free(at);
-    return good ? starts : NULL;
+    return zoo_packed_starts("hf_bert", ids, o->cu_seqlens);
 }
 
 /* ---- Positions ------------------------------------------------------------------------------- */
@@ -113,7 +71,7 @@ static bool fill_positions(const br_hf_bert_embeddings *self, int64_t n, const i
 br_tensor *zoo_hf_bert_packed_positions(const br_hf_bert_embeddings *self, br_tensor *ids,
                                         br_tensor *starts)
 {
-    int64_t *at = copy_elements(starts), *positions = copy_elements(ids);
+    int64_t *at = zoo_copy_elements(starts), *positions = zoo_copy_elements(ids);
     br_tensor *result = NULL;
     if (at && positions && fill_positions(self, br_numel(starts) - 1, at, positions))
         result =

@@ -1,6 +1,7 @@
 /* models/llama.c - Hugging Face's LlamaModel and LlamaForCausalLM, and the same models of the
  * decoders that are built like Llama. */
 #include "models/llama_internal.h"
+#include "models/packed.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -43,6 +44,8 @@ typedef struct pass {
     br_tensor *visible; /* as in zoo_attention; NULL: see is_causal */
     int64_t window;     /* only the last so many keys are visible to a single token; 0: all */
     bool is_causal;
+    br_tensor *starts;   /* of the texts of a packed batch; NULL: another batch */
+    int64_t text_window; /* the window in a packed batch; 0: all earlier tokens are visible */
 } pass;
 
 static br_llama_attention *new_attention(const br_llama_config *c, int64_t layer)
@@ -128,7 +131,8 @@ static br_tensor *attend(br_llama_attention *self, br_tensor *x, const pass *p,
     a.scale = self->scale;
     a.softcap = self->softcap;
     a.dropout_p = br_is_training(br_base(self)) ? self->attention_dropout : 0;
-    br_tensor *context = zoo_attend(q, k, v, &a);
+    br_tensor *context = p->starts ? zoo_attend_packed(q, k, v, &a, p->starts, p->text_window)
+                                   : zoo_attend(q, k, v, &a);
     if (attention)
         br_scope_return(scope, *attention);
     return br_leave(self, br_linear_forward(self->o_proj, context));
@@ -187,11 +191,20 @@ static br_tensor *run_layer_once(br_llama_layer *self, br_tensor *x, const pass 
     return br_leave(self, br_tap("hidden_state", br_add(x, y)));
 }
 
+/* The fields of a pass that are no tensors, for a layer in an activation checkpoint. */
+typedef struct layer_args {
+    bool is_causal;
+    int64_t text_window;
+} layer_args;
+
 static br_tensor *run_layer_alone(void *self, br_tensor *const *inputs, const void *args)
 {
+    const layer_args *a = args;
     pass p = { .visible = inputs[1],
                .angles = { inputs[2], inputs[3] },
-               .is_causal = *(const bool *)args };
+               .is_causal = a->is_causal,
+               .starts = inputs[4],
+               .text_window = a->text_window };
     return run_layer_once(self, inputs[0], &p, (extra){ 0 });
 }
 
@@ -201,9 +214,10 @@ static br_tensor *run_layer(br_llama_layer *self, br_tensor *x, const pass *p, e
 {
     if (p->cache || more.attention || more.router_logits)
         return run_layer_once(self, x, p, more);
+    const layer_args args = { p->is_causal, p->text_window };
     return br_module_run(self, run_layer_alone,
-                         BR_INPUTS(x, p->visible, p->angles.cos, p->angles.sin), &p->is_causal,
-                         sizeof p->is_causal);
+                         BR_INPUTS(x, p->visible, p->angles.cos, p->angles.sin, p->starts), &args,
+                         sizeof args);
 }
 
 /* ---- LlamaModel ------------------------------------------------------------------------------ */
@@ -248,14 +262,18 @@ static br_tensor *visible_window(const br_tensor *ids, int64_t past, int64_t n, 
     return br_triu(before, past - window + 1);
 }
 
-/* Returns the arguments of all layers with these flags. Chooses the simplest form of the mask. */
-static pass pass_of(const br_llama *self, br_tensor *ids, const br_llama_options *o, int flags)
+/* Returns the arguments of all layers with these flags. Chooses the simplest form of the mask.
+ * `starts` is NULL unless the batch is packed. */
+static pass pass_of(const br_llama *self, br_tensor *ids, const br_llama_options *o,
+                    br_tensor *starts, int flags)
 {
     const br_llama_config *c = &self->config;
     int64_t past = br_cache_length(o->cache), n = br_size(ids, 1), keys = past + n;
     int64_t window = flags & BR_LLAMA_WINDOW ? c->sliding_window : 0;
-    pass p = { .cache = o->cache };
-    if (n == 1)
+    pass p = { .cache = o->cache, .starts = starts };
+    if (starts)
+        p.text_window = window;
+    else if (n == 1)
         p.window = window;
     else if (window > 0 && keys > window)
         p.visible = visible_window(ids, past, n, window);
@@ -289,14 +307,17 @@ static void begin_passes(const br_llama *self, br_tensor *ids, const br_llama_op
                          pass passes[N_PASSES])
 {
     const br_llama_config *c = &self->config;
-    br_tensor *at = zoo_positions(op, ids, o->position_ids, o->cache);
+    const zoo_unpacked others = { o->attention_mask, o->position_ids, o->cache, o->attentions };
+    br_tensor *starts = zoo_decoder_starts(op, ids, o->cu_seqlens, &others);
+    br_tensor *at = starts ? zoo_packed_positions(op, ids, starts, 0)
+                           : zoo_positions(op, ids, o->position_ids, o->cache);
     bool needed[N_PASSES] = { false };
     for (int64_t i = 0; i < c->num_hidden_layers; i++)
         needed[c->layers[i] % N_PASSES] = true;
     for (int flags = 0; flags < N_PASSES; flags++) {
         if (!needed[flags])
             continue;
-        passes[flags] = pass_of(self, ids, o, flags);
+        passes[flags] = pass_of(self, ids, o, starts, flags);
         turn(self, at, flags, &passes[flags]);
     }
 }

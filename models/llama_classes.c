@@ -26,7 +26,8 @@ void *zoo_llama_make_lm(const br_auto_config *config)
 
 static br_llama_options options_of(const br_model_input *input)
 {
-    return *BR_OPTIONS(br_llama, .attention_mask = input->batch.attention_mask);
+    return *BR_OPTIONS(br_llama, .attention_mask = input->batch.attention_mask,
+                       .cu_seqlens = input->cu_seqlens);
 }
 
 br_tensor *zoo_llama_run_base(br_module *model, const br_model_input *input)

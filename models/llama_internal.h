@@ -88,6 +88,7 @@ extern const br_config_limit zoo_llama_limits[], zoo_phi3_limits[];
         .classes = classes_of, .keys = { .prefix = "model.", .ignored = zoo_llama_ignored }, \
         .heads = zoo_llama_heads, .init = zoo_llama_init_weight, .layers = zoo_llama_layers, \
         .rows = zoo_llama_rows, .differing_key = zoo_llama_differing_key, .gguf = gguf_of,   \
+        .packs = true,                                                                       \
     }
 
 /* ---- Models ---------------------------------------------------------------------------------- */

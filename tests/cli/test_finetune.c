@@ -43,6 +43,21 @@ Test(cli_finetune, has_the_losses_of_transformers)
     check_losses(6, losses);
 }
 
+/* All examples are one batch, whose mean loss does not depend on how they are arranged. */
+Test(cli_finetune, packing_has_the_losses_of_transformers)
+{
+    static const double losses[] = { 3.75988722, 3.01415634, 2.59459925,
+                                     2.35296702, 2.14820695, 2.00352168 };
+    write_data(pairs);
+    program_check(RUN "--set length=9 --lr 0.01 --steps 6 --set held_out=0 --set packing=true", 0,
+                  "5 examples in 4 packs, 0 of them held out, 33 tokens; 1 longer");
+    check_losses(6, losses);
+    program_check(RUN "--set length=9 --lr 0.01 --steps 6 --set held_out=0.5 --set packing=true "
+                      "--set eval_every=1 --set checkpoint_layers=true --overwrite",
+                  0, "5 examples in 4 packs, 2 of them held out");
+    program_shell("test $(grep -c 'eval_loss\": [0-9]' $OUT/run/log.jsonl) = 6");
+}
+
 /* The first values of an adapter are those of peft for the same seed. */
 Test(cli_finetune, adapters_have_the_losses_of_peft)
 {

@@ -51,6 +51,10 @@ typedef struct br_gpt2_options {
     br_cache *cache;           /* earlier tokens; the ids are appended */
     br_tensor **hidden_states; /* n_layer + 1: the embeddings, then each layer; ln_f on the last */
     br_tensor **attentions;    /* n_layer tensors of shape [B, heads, S, K] */
+    /* i64 [B + 1]: a packed batch. input_ids is [1, tokens], and text i has tokens cu_seqlens[i] ..
+     * cu_seqlens[i + 1] - 1, whose positions begin at 0; no token attends to another text. Cannot
+     * be combined with attention_mask, position_ids, cache and attentions. */
+    br_tensor *cu_seqlens;
 } br_gpt2_options;
 #define br_gpt2_default_fields .struct_size = sizeof(br_gpt2_options)
 BR_API br_gpt2_options br_gpt2_defaults(void);

@@ -55,6 +55,10 @@ typedef struct br_gpt_neox_options {
     /* layers + 1: the embeddings, then each layer; final_layer_norm on the last */
     br_tensor **hidden_states;
     br_tensor **attentions; /* a tensor of shape [B, heads, S, K] for each layer */
+    /* i64 [B + 1]: a packed batch. input_ids is [1, tokens], and text i has tokens cu_seqlens[i] ..
+     * cu_seqlens[i + 1] - 1, whose positions begin at 0; no token attends to another text. Cannot
+     * be combined with attention_mask, position_ids, cache and attentions. */
+    br_tensor *cu_seqlens;
 } br_gpt_neox_options;
 #define br_gpt_neox_default_fields .struct_size = sizeof(br_gpt_neox_options)
 BR_API br_gpt_neox_options br_gpt_neox_defaults(void);

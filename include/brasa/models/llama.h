@@ -90,6 +90,10 @@ typedef struct br_llama_options {
      * their probabilities, times num_experts. Padding does not count. With it, layers do not use
      * activation checkpoints. Fedus et al., 2021 */
     br_tensor **aux_loss;
+    /* i64 [B + 1]: a packed batch. input_ids is [1, tokens], and text i has tokens cu_seqlens[i] ..
+     * cu_seqlens[i + 1] - 1, whose positions begin at 0; no token attends to another text. Cannot
+     * be combined with attention_mask, position_ids, cache and attentions. */
+    br_tensor *cu_seqlens;
 } br_llama_options;
 #define br_llama_default_fields .struct_size = sizeof(br_llama_options)
 BR_API br_llama_options br_llama_defaults(void);
