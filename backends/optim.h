@@ -20,12 +20,17 @@ typedef struct br_loop_span {
  * backends/cpu/optim/optim.h. The states of each rule are listed in order; a state that the options
  * do not need is NULL. */
 typedef enum br_update_rule {
-    BR_UPDATE_SGD,     /* momentum buffer */
-    BR_UPDATE_ADAM,    /* exp_avg, exp_avg_sq, max_exp_avg_sq */
-    BR_UPDATE_RMSPROP, /* square_avg, grad_avg, momentum buffer */
-    BR_UPDATE_ADAGRAD, /* sum */
-    BR_UPDATE_MUON,    /* momentum buffer, direction; the direction is only read */
-    BR_UPDATE_HOST,    /* a program's function updates elements in the host's memory */
+    BR_UPDATE_SGD,      /* momentum buffer */
+    BR_UPDATE_ADAM,     /* exp_avg, exp_avg_sq, max_exp_avg_sq */
+    BR_UPDATE_RMSPROP,  /* square_avg, grad_avg, momentum buffer */
+    BR_UPDATE_ADAGRAD,  /* sum */
+    BR_UPDATE_MUON,     /* momentum buffer, direction; the direction is only read */
+    BR_UPDATE_ADADELTA, /* square_avg, acc_delta */
+    BR_UPDATE_ADAMAX,   /* exp_avg, exp_inf */
+    BR_UPDATE_NADAM,    /* exp_avg, exp_avg_sq */
+    BR_UPDATE_RADAM,    /* exp_avg, exp_avg_sq */
+    BR_UPDATE_RPROP,    /* prev, step_size */
+    BR_UPDATE_HOST,     /* a program's function updates elements in the host's memory */
 } br_update_rule;
 
 typedef struct br_sgd_args {
@@ -57,6 +62,39 @@ typedef struct br_muon_args {
     double weight;          /* weight of the gradient in the momentum */
 } br_muon_args;
 
+typedef struct br_adadelta_args {
+    double lr, rho, eps, weight_decay;
+    bool maximize;
+} br_adadelta_args;
+
+typedef struct br_adamax_args {
+    double beta1, beta2, eps, weight_decay;
+    double step_size; /* lr / (1 - beta1^t) */
+    bool maximize;
+} br_adamax_args;
+
+typedef struct br_nadam_args {
+    double beta1, beta2, eps, weight_decay;
+    double keep;             /* decoupled weight decay: factor applied to the parameter first */
+    double bias_correction2; /* 1 - beta2^t */
+    double grad_size;        /* lr (1 - mu_t) / (1 - mu_1 ... mu_t) */
+    double mean_size;        /* lr mu_t+1 / (1 - mu_1 ... mu_t+1) */
+    bool maximize;
+} br_nadam_args;
+
+typedef struct br_radam_args {
+    double beta1, beta2, eps, weight_decay;
+    double keep;      /* decoupled weight decay: factor applied to the parameter first */
+    double step_size; /* lr / (1 - beta1^t) */
+    double rectified; /* the rectification times sqrt(1 - beta2^t); 0: the variance is not used */
+    bool maximize;
+} br_radam_args;
+
+typedef struct br_rprop_args {
+    double eta_minus, eta_plus, step_size_min, step_size_max;
+    bool maximize;
+} br_rprop_args;
+
 /* A br_optim_work, a program's view of the update (brasa/optim.h). */
 struct br_optim_work;
 
@@ -69,6 +107,21 @@ typedef struct br_host_args {
 
 enum { BR_UPDATE_STATES = 3 };
 
+/* The arguments of a rule. */
+typedef union br_update_args {
+    br_sgd_args sgd;
+    br_adam_args adam;
+    br_rmsprop_args rmsprop;
+    br_adagrad_args adagrad;
+    br_muon_args muon;
+    br_adadelta_args adadelta;
+    br_adamax_args adamax;
+    br_nadam_args nadam;
+    br_radam_args radam;
+    br_rprop_args rprop;
+    br_host_args host;
+} br_update_args;
+
 /* The update of one parameter; brasa/optim.h declares the name. All tensors have the parameter's
  * shape, and its dtype except for storage dtypes: an update computes in f32 whatever each tensor
  * has. */
@@ -80,14 +133,7 @@ typedef struct br_update {
      * a function of the seed, the tensor's place in this struct and the element's place. */
     bool stochastic;
     uint64_t seed;
-    union {
-        br_sgd_args sgd;
-        br_adam_args adam;
-        br_rmsprop_args rmsprop;
-        br_adagrad_args adagrad;
-        br_muon_args muon;
-        br_host_args host;
-    } args;
+    br_update_args args;
 } br_update;
 
 #endif

@@ -16,6 +16,11 @@ static inline int64_t *br__host_counter(const br_tensor *t)
 {
     return (int64_t *)(void *)t->data;
 }
+/* The same for an f32 scalar. */
+static inline float *br__host_f32(const br_tensor *t)
+{
+    return (float *)(void *)t->data;
+}
 /* Makes *t a header of the number that `number` points to, as an operand of a backend: it has no
  * storage. `number` must outlive it. The fields are set in place: copying a header waits until its
  * single fields have been written. */

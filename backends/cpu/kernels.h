@@ -32,17 +32,10 @@ typedef struct br_kernels {
     br_reduce reduce[BR_FOLDS]; /* infinite initial values are INT64_MIN and INT64_MAX in i64 */
     br_store_results store_results;
 
-    /* n contiguous elements. Buffers that an option does not need are NULL: buffer without
-     * momentum, max_sq without amsgrad, grad_avg if RMSprop is not centered. */
-    void (*adam)(int64_t n, void *param, const void *grad, void *exp_avg, void *exp_avg_sq,
-                 void *max_sq, const br_adam_args *args);
-    void (*sgd)(int64_t n, void *param, const void *grad, void *buffer, const br_sgd_args *args);
-    void (*rmsprop)(int64_t n, void *param, const void *grad, void *square_avg, void *grad_avg,
-                    void *buffer, const br_rmsprop_args *args);
-    void (*adagrad)(int64_t n, void *param, const void *grad, void *sum,
-                    const br_adagrad_args *args);
-    void (*muon)(int64_t n, void *param, const void *grad, const void *direction, void *buffer,
-                 const br_muon_args *args);
+    /* The updates of optimizers, for n contiguous elements, by rule. `state` has the rule's states,
+     * NULL for those that the options do not need. */
+    void (*update[BR_UPDATE_HOST])(int64_t n, void *param, const void *grad, void *const *state,
+                                   const br_update_args *args);
     double (*sum_squares)(int64_t n, const void *values);
     double (*max_abs)(int64_t n, const void *values); /* NaN if any value is NaN */
 

@@ -80,6 +80,75 @@ typedef struct br_adagrad_options {
     .struct_size = sizeof(br_adagrad_options), .lr = 1e-2, .eps = 1e-10
 BR_API br_adagrad_options br_adagrad_defaults(void);
 
+typedef struct br_adadelta_options {
+    size_t struct_size;
+    double lr;
+    double rho; /* decay of both averages of squares */
+    double eps;
+    double weight_decay;
+    bool maximize;
+} br_adadelta_options;
+#define br_adadelta_default_fields \
+    .struct_size = sizeof(br_adadelta_options), .lr = 1, .rho = 0.9, .eps = 1e-6
+BR_API br_adadelta_options br_adadelta_defaults(void);
+
+typedef struct br_adamax_options {
+    size_t struct_size;
+    double lr;
+    double beta1;
+    double beta2;
+    double eps;
+    double weight_decay;
+    bool maximize;
+} br_adamax_options;
+#define br_adamax_default_fields \
+    .struct_size = sizeof(br_adamax_options), .lr = 2e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+BR_API br_adamax_options br_adamax_defaults(void);
+
+typedef struct br_nadam_options {
+    size_t struct_size;
+    double lr;
+    double beta1;
+    double beta2;
+    double eps;
+    double weight_decay;
+    double momentum_decay;
+    bool decoupled_weight_decay; /* apply it to the parameter itself, as AdamW does */
+    bool maximize;
+} br_nadam_options;
+#define br_nadam_default_fields                                                        \
+    .struct_size = sizeof(br_nadam_options), .lr = 2e-3, .beta1 = 0.9, .beta2 = 0.999, \
+    .eps = 1e-8, .momentum_decay = 4e-3
+BR_API br_nadam_options br_nadam_defaults(void);
+
+typedef struct br_radam_options {
+    size_t struct_size;
+    double lr;
+    double beta1;
+    double beta2;
+    double eps;
+    double weight_decay;
+    bool decoupled_weight_decay;
+    bool maximize;
+} br_radam_options;
+#define br_radam_default_fields \
+    .struct_size = sizeof(br_radam_options), .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+BR_API br_radam_options br_radam_defaults(void);
+
+typedef struct br_rprop_options {
+    size_t struct_size;
+    double lr;        /* the first step size of each element */
+    double eta_minus; /* PyTorch's etas: factors of a step size */
+    double eta_plus;
+    double step_size_min; /* PyTorch's step_sizes */
+    double step_size_max;
+    bool maximize;
+} br_rprop_options;
+#define br_rprop_default_fields                                                             \
+    .struct_size = sizeof(br_rprop_options), .lr = 1e-2, .eta_minus = 0.5, .eta_plus = 1.2, \
+    .step_size_min = 1e-6, .step_size_max = 50
+BR_API br_rprop_options br_rprop_defaults(void);
+
 /* The factor by which Muon multiplies the learning rate for a matrix of r rows and c columns. */
 typedef enum br_muon_adjust {
     BR_MUON_ORIGINAL,           /* sqrt(max(1, r / c)) */
@@ -122,6 +191,18 @@ BR_API br_optim *br_adamw_new(const br_named_list *parameters, const br_adamw_op
 BR_API br_optim *br_rmsprop_new(const br_named_list *parameters, const br_rmsprop_options *options);
 /* Creates Adagrad, Duchi, Hazan and Singer, 2011. */
 BR_API br_optim *br_adagrad_new(const br_named_list *parameters, const br_adagrad_options *options);
+/* Creates Adadelta, Zeiler, 2012. */
+BR_API br_optim *br_adadelta_new(const br_named_list *parameters,
+                                 const br_adadelta_options *options);
+/* Creates Adamax, Kingma and Ba, 2015: Adam by the largest gradients instead of their squares. */
+BR_API br_optim *br_adamax_new(const br_named_list *parameters, const br_adamax_options *options);
+/* Creates NAdam, Dozat, 2016: Adam with Nesterov momentum. */
+BR_API br_optim *br_nadam_new(const br_named_list *parameters, const br_nadam_options *options);
+/* Creates RAdam, Liu et al., 2019: Adam that uses the variance only when enough steps are known. */
+BR_API br_optim *br_radam_new(const br_named_list *parameters, const br_radam_options *options);
+/* Creates Rprop, Riedmiller and Braun, 1993, for gradients of the whole data: it uses their signs
+ * only. */
+BR_API br_optim *br_rprop_new(const br_named_list *parameters, const br_rprop_options *options);
 /* Creates Muon, Jordan et al., 2024, like torch.optim.Muon. All parameters must be matrices. The
  * iteration runs in the parameters' precision; PyTorch's runs in bfloat16. */
 BR_API br_optim *br_muon_new(const br_named_list *parameters, const br_muon_options *options);
@@ -132,6 +213,11 @@ BR_API br_optim *br_adamw(br_module *module, const br_adamw_options *options);
 BR_API br_optim *br_rmsprop(br_module *module, const br_rmsprop_options *options);
 BR_API br_optim *br_adagrad(br_module *module, const br_adagrad_options *options);
 BR_API br_optim *br_muon(br_module *module, const br_muon_options *options);
+BR_API br_optim *br_adadelta(br_module *module, const br_adadelta_options *options);
+BR_API br_optim *br_adamax(br_module *module, const br_adamax_options *options);
+BR_API br_optim *br_nadam(br_module *module, const br_nadam_options *options);
+BR_API br_optim *br_radam(br_module *module, const br_radam_options *options);
+BR_API br_optim *br_rprop(br_module *module, const br_rprop_options *options);
 BR_API void br_optim_free(br_optim *optim);
 
 /* ---- Custom optimizers ----------------------------------------------------------------------- */

@@ -29,6 +29,11 @@ FIELDS = {
     "br_rmsprop": {"lr": REALS, "alpha": REALS, "eps": REALS, "weight_decay": REALS, "momentum": REALS},
     "br_adagrad": {"lr": REALS, "lr_decay": REALS, "weight_decay": REALS, "initial_accumulator_value": REALS,
                    "eps": REALS},
+    "br_adadelta": {"lr": REALS, "rho": REALS, "eps": REALS, "weight_decay": REALS},
+    "br_adamax": {"lr": REALS, "beta1": REALS, "beta2": REALS, "eps": REALS, "weight_decay": REALS},
+    "br_nadam": {"lr": REALS, "beta1": REALS, "beta2": REALS, "eps": REALS, "weight_decay": REALS, "momentum_decay": REALS},
+    "br_radam": {"lr": REALS, "beta1": REALS, "beta2": REALS, "eps": REALS, "weight_decay": REALS},
+    "br_rprop": {"lr": REALS, "eta_minus": REALS, "eta_plus": REALS},
     "br_muon": {"lr": REALS, "weight_decay": REALS, "momentum": REALS, "eps": REALS, "ns_steps": COUNTS + [100]},
     "br_one_cycle": {"total_steps": COUNTS, "pct_start": REALS, "max_lr": REALS, "base_momentum": REALS,
                      "max_momentum": REALS, "div_factor": REALS, "final_div_factor": REALS},
@@ -97,6 +102,9 @@ def theirs(struct, field, value):
         if field in ("beta1", "beta2"):
             o.pop(field)
             o["betas"] = (value, 0.999) if field == "beta1" else (0.9, value)
+        if field.startswith("eta_"):
+            o.pop(field)
+            o["etas"] = (value, 1.2) if field == "eta_minus" else (0.5, value)
         optim = make([layer.weight], **o)
         layer(torch.ones(1, 3)).sum().backward()
         optim.step()
@@ -126,6 +134,11 @@ def theirs(struct, field, value):
         "br_sgd": lambda: step(torch.optim.SGD),
         "br_rmsprop": lambda: step(torch.optim.RMSprop),
         "br_adagrad": lambda: step(torch.optim.Adagrad),
+        "br_adadelta": lambda: step(torch.optim.Adadelta),
+        "br_adamax": lambda: step(torch.optim.Adamax),
+        "br_nadam": lambda: step(torch.optim.NAdam),
+        "br_radam": lambda: step(torch.optim.RAdam),
+        "br_rprop": lambda: step(torch.optim.Rprop),
         "br_muon": lambda: step(torch.optim.Muon),
         "br_one_cycle": lambda: schedule(torch.optim.lr_scheduler.OneCycleLR, max_lr=0.1, total_steps=10),
         "br_plateau": lambda: schedule(torch.optim.lr_scheduler.ReduceLROnPlateau, 1.0),
@@ -258,6 +271,11 @@ class Library:
             "br_sgd": lambda: step(br.br_sgd),
             "br_rmsprop": lambda: step(br.br_rmsprop),
             "br_adagrad": lambda: step(br.br_adagrad),
+            "br_adadelta": lambda: step(br.br_adadelta),
+            "br_adamax": lambda: step(br.br_adamax),
+            "br_nadam": lambda: step(br.br_nadam),
+            "br_radam": lambda: step(br.br_radam),
+            "br_rprop": lambda: step(br.br_rprop),
             "br_muon": lambda: step(br.br_muon),
             "br_one_cycle": lambda: scheduler(br.br_one_cycle_lr, br.br_scheduler_step),
             "br_plateau": lambda: scheduler(br.br_reduce_lr_on_plateau, br.br_scheduler_step_metric, 1.0),

@@ -277,6 +277,11 @@ Test(options, bare_structs_are_refused_by_optimizers)
     refused(br_rmsprop, br_rmsprop(br_base(linear), &bare));
     refused(br_adagrad, br_adagrad(br_base(linear), &bare));
     refused(br_muon, br_muon(br_base(linear), &bare));
+    refused(br_adadelta, br_adadelta(br_base(linear), &bare));
+    refused(br_adamax, br_adamax(br_base(linear), &bare));
+    refused(br_nadam, br_nadam(br_base(linear), &bare));
+    refused(br_radam, br_radam(br_base(linear), &bare));
+    refused(br_rprop, br_rprop(br_base(linear), &bare));
     br_optim *optim = br_sgd(br_base(linear), NULL);
     refused(br_one_cycle, br_one_cycle_lr(optim, &bare));
     refused(br_plateau, br_reduce_lr_on_plateau(optim, &bare));

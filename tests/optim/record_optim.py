@@ -78,6 +78,25 @@ CASES = {
         foreach=False),
     "adagrad_maximize": lambda p: torch.optim.Adagrad(
         p, lr=0.1, weight_decay=0.1, maximize=True, foreach=False),
+    "adadelta": lambda p: torch.optim.Adadelta(p, foreach=False),
+    "adadelta_options": lambda p: torch.optim.Adadelta(
+        p, lr=0.5, rho=0.7, eps=1e-3, weight_decay=0.1, maximize=True, foreach=False),
+    "adamax": lambda p: torch.optim.Adamax(p, lr=0.1, foreach=False),
+    "adamax_options": lambda p: torch.optim.Adamax(
+        p, lr=0.05, betas=(0.8, 0.7), eps=1e-2, weight_decay=0.1, maximize=True, foreach=False),
+    "nadam": lambda p: torch.optim.NAdam(p, lr=0.1, foreach=False),
+    "nadam_options": lambda p: torch.optim.NAdam(
+        p, lr=0.05, betas=(0.8, 0.7), eps=1e-3, weight_decay=0.2, momentum_decay=0.3, foreach=False),
+    "nadam_decoupled": lambda p: torch.optim.NAdam(
+        p, lr=0.05, weight_decay=0.2, decoupled_weight_decay=True, maximize=True, foreach=False),
+    "radam": lambda p: torch.optim.RAdam(p, lr=0.1, foreach=False),
+    "radam_options": lambda p: torch.optim.RAdam(
+        p, lr=0.05, betas=(0.8, 0.7), eps=1e-3, weight_decay=0.2, foreach=False),
+    "radam_decoupled": lambda p: torch.optim.RAdam(
+        p, lr=0.05, weight_decay=0.2, decoupled_weight_decay=True, maximize=True, foreach=False),
+    "rprop": lambda p: torch.optim.Rprop(p, foreach=False),
+    "rprop_options": lambda p: torch.optim.Rprop(
+        p, lr=0.05, etas=(0.3, 1.5), step_sizes=(0.02, 0.1), maximize=True, foreach=False),
     "muon": lambda p: muon(p),
     "muon_options": lambda p: muon(
         p, lr=0.05, weight_decay=0.2, momentum=0.8, nesterov=False, ns_steps=3, eps=1e-3,

@@ -52,6 +52,31 @@ static br_optim *adagrad(const br_named_list *list)
     return br_adagrad_new(list, NULL);
 }
 
+static br_optim *adadelta(const br_named_list *list)
+{
+    return br_adadelta_new(list, NULL);
+}
+
+static br_optim *adamax(const br_named_list *list)
+{
+    return br_adamax_new(list, NULL);
+}
+
+static br_optim *nadam(const br_named_list *list)
+{
+    return br_nadam_new(list, NULL);
+}
+
+static br_optim *radam(const br_named_list *list)
+{
+    return br_radam_new(list, NULL);
+}
+
+static br_optim *rprop(const br_named_list *list)
+{
+    return br_rprop_new(list, NULL);
+}
+
 static br_optim *muon(const br_named_list *list)
 {
     return br_muon_new(list, NULL);
@@ -64,7 +89,8 @@ static br_optim *own(const br_named_list *list)
 
 typedef br_optim *(*maker)(const br_named_list *);
 #define check_same_bits(a, b) cr_expect(same_bits((a), (b)), "%s and %s differ", #a, #b)
-static const maker makers[] = { adam, adamw, sgd, rmsprop, adagrad, muon, own };
+static const maker makers[] = { adam,   adamw, sgd,   rmsprop, adagrad, adadelta,
+                                adamax, nadam, radam, rprop,   muon,    own };
 enum { N_MAKERS = sizeof makers / sizeof *makers, ROWS = 40, COLUMNS = 33 };
 
 static br_optim *new_optim(maker make, br_tensor *param, br_half_update how)

@@ -14,6 +14,14 @@ Test(optim_kinds, options_are_checked)
     check_fails(br_adagrad_new(NULL, BR_OPTIONS(br_adagrad, .lr_decay = -1)), "lr_decay is -1");
     check_fails(br_adagrad_new(NULL, BR_OPTIONS(br_adagrad, .initial_accumulator_value = -2)),
                 "adagrad: initial_accumulator_value is -2");
+    check_fails(br_adadelta_new(NULL, BR_OPTIONS(br_adadelta, .rho = 1.5)),
+                "adadelta: rho is 1.5, must be in 0 .. 1");
+    check_fails(br_adamax_new(NULL, BR_OPTIONS(br_adamax, .beta1 = 1)), "adamax: beta1 is 1");
+    check_fails(br_nadam_new(NULL, BR_OPTIONS(br_nadam, .momentum_decay = -1)),
+                "nadam: momentum_decay is -1");
+    check_fails(br_radam_new(NULL, BR_OPTIONS(br_radam, .eps = NAN)), "radam: eps is nan");
+    check_fails(br_rprop_new(NULL, BR_OPTIONS(br_rprop, .eta_plus = 1)),
+                "rprop: eta_minus is 0.5 and eta_plus is 1, must be 0 < eta_minus < 1 < eta_plus");
     check_fails(br_muon_new(NULL, BR_OPTIONS(br_muon, .momentum = -1)), "muon: momentum is -1");
     check_fails(br_muon_new(NULL, BR_OPTIONS(br_muon, .ns_steps = 100)),
                 "ns_steps is 100, must be in 0 .. 99");
@@ -43,6 +51,31 @@ static br_optim *adagrad(br_module *module)
     return br_adagrad(module, BR_OPTIONS(br_adagrad, .lr_decay = 0.5));
 }
 
+static br_optim *adadelta(br_module *module)
+{
+    return br_adadelta(module, NULL);
+}
+
+static br_optim *adamax(br_module *module)
+{
+    return br_adamax(module, NULL);
+}
+
+static br_optim *nadam(br_module *module)
+{
+    return br_nadam(module, NULL);
+}
+
+static br_optim *radam(br_module *module)
+{
+    return br_radam(module, NULL);
+}
+
+static br_optim *rprop(br_module *module)
+{
+    return br_rprop(module, NULL);
+}
+
 static br_optim *muon(br_module *module)
 {
     return br_muon(module, NULL);
@@ -56,6 +89,11 @@ static const struct {
     { adamw, "exp_avg exp_avg_sq step" },
     { rmsprop, "square_avg grad_avg momentum_buffer" },
     { adagrad, "sum step" },
+    { adadelta, "square_avg acc_delta step" },
+    { adamax, "exp_avg exp_inf step" },
+    { nadam, "exp_avg exp_avg_sq step mu_product" },
+    { radam, "exp_avg exp_avg_sq step" },
+    { rprop, "prev step_size step" },
     { muon, "momentum_buffer" },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };

@@ -243,6 +243,74 @@ static br_optim *make_muon_spectral(br_module *module)
                                         .adjust_lr = BR_MUON_SPECTRAL_UNCLAMPED));
 }
 
+static br_optim *make_adadelta(br_module *module)
+{
+    return br_adadelta(module, NULL);
+}
+
+static br_optim *make_adadelta_options(br_module *module)
+{
+    return br_adadelta(module, BR_OPTIONS(br_adadelta, .lr = 0.5, .rho = 0.7, .eps = 1e-3,
+                                          .weight_decay = 0.1, .maximize = true));
+}
+
+static br_optim *make_adamax(br_module *module)
+{
+    return br_adamax(module, BR_OPTIONS(br_adamax, .lr = 0.1));
+}
+
+static br_optim *make_adamax_options(br_module *module)
+{
+    return br_adamax(module, BR_OPTIONS(br_adamax, .lr = 0.05, .beta1 = 0.8, .beta2 = 0.7,
+                                        .eps = 1e-2, .weight_decay = 0.1, .maximize = true));
+}
+
+static br_optim *make_nadam(br_module *module)
+{
+    return br_nadam(module, BR_OPTIONS(br_nadam, .lr = 0.1));
+}
+
+static br_optim *make_nadam_options(br_module *module)
+{
+    return br_nadam(module, BR_OPTIONS(br_nadam, .lr = 0.05, .beta1 = 0.8, .beta2 = 0.7,
+                                       .eps = 1e-3, .weight_decay = 0.2, .momentum_decay = 0.3));
+}
+
+static br_optim *make_nadam_decoupled(br_module *module)
+{
+    return br_nadam(module, BR_OPTIONS(br_nadam, .lr = 0.05, .weight_decay = 0.2,
+                                       .decoupled_weight_decay = true, .maximize = true));
+}
+
+static br_optim *make_radam(br_module *module)
+{
+    return br_radam(module, BR_OPTIONS(br_radam, .lr = 0.1));
+}
+
+static br_optim *make_radam_options(br_module *module)
+{
+    return br_radam(module, BR_OPTIONS(br_radam, .lr = 0.05, .beta1 = 0.8, .beta2 = 0.7,
+                                       .eps = 1e-3, .weight_decay = 0.2));
+}
+
+static br_optim *make_radam_decoupled(br_module *module)
+{
+    return br_radam(module, BR_OPTIONS(br_radam, .lr = 0.05, .weight_decay = 0.2,
+                                       .decoupled_weight_decay = true, .maximize = true));
+}
+
+static br_optim *make_rprop(br_module *module)
+{
+    return br_rprop(module, NULL);
+}
+
+static br_optim *make_rprop_options(br_module *module)
+{
+    return br_rprop(module,
+                    BR_OPTIONS(br_rprop, .lr = 0.05, .eta_minus = 0.3, .eta_plus = 1.5,
+                               .step_size_min = 0.02, .step_size_max = 0.1, .maximize = true));
+}
+
 static const struct {
     br_optim *(*make)(br_module *module);
     const double *f32, *f64;
@@ -268,6 +336,18 @@ static const struct {
     { make_sgd_maximize_nesterov, sgd_maximize_nesterov_f32, sgd_maximize_nesterov_f64 },
     { make_rmsprop_maximize, rmsprop_maximize_f32, rmsprop_maximize_f64 },
     { make_adagrad_maximize, adagrad_maximize_f32, adagrad_maximize_f64 },
+    { make_adadelta, adadelta_f32, adadelta_f64 },
+    { make_adadelta_options, adadelta_options_f32, adadelta_options_f64 },
+    { make_adamax, adamax_f32, adamax_f64 },
+    { make_adamax_options, adamax_options_f32, adamax_options_f64 },
+    { make_nadam, nadam_f32, nadam_f64 },
+    { make_nadam_options, nadam_options_f32, nadam_options_f64 },
+    { make_nadam_decoupled, nadam_decoupled_f32, nadam_decoupled_f64 },
+    { make_radam, radam_f32, radam_f64 },
+    { make_radam_options, radam_options_f32, radam_options_f64 },
+    { make_radam_decoupled, radam_decoupled_f32, radam_decoupled_f64 },
+    { make_rprop, rprop_f32, rprop_f64 },
+    { make_rprop_options, rprop_options_f32, rprop_options_f64 },
     { make_muon, muon_f32, muon_f64 },
     { make_muon_options, muon_options_f32, muon_options_f64 },
     { make_muon_spectral, muon_spectral_f32, muon_spectral_f64 },

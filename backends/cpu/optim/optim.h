@@ -2,11 +2,13 @@
  *
  * The updates are PyTorch's versions of Adam (Kingma and Ba, 2015) with AMSGrad (Reddi, Kale and
  * Kumar, 2018) and decoupled weight decay (AdamW; Loshchilov and Hutter, 2019), SGD with momentum,
- * RMSprop (Hinton, 2012), Adagrad (Duchi, Hazan and Singer, 2011) and Muon (Jordan et al., 2024),
- * without its orthogonalization. An update is split into short loops over pieces that stay in the
- * L1 cache. So the loops have no branches, and memory is read and written once. Scalars are
- * computed in double and rounded once. An element's update depends on no other element. Sums of
- * squares are added in the same order for all instruction sets. */
+ * RMSprop (Hinton, 2012), Adagrad (Duchi, Hazan and Singer, 2011), Muon (Jordan et al., 2024)
+ * without its orthogonalization, Adadelta (Zeiler, 2012), Adamax (Kingma and Ba, 2015), NAdam
+ * (Dozat, 2016), RAdam (Liu et al., 2019) and Rprop (Riedmiller and Braun, 1993). An update is
+ * split into short loops over pieces that stay in the L1 cache. So the loops have no branches, and
+ * memory is read and written once. Scalars are computed in double and rounded once. An element's
+ * update depends on no other element. Sums of squares are added in the same order for all
+ * instruction sets. */
 #ifndef BR_KERNELS_OPTIM_H
 #define BR_KERNELS_OPTIM_H
 
@@ -58,10 +60,11 @@ ALWAYS_INLINE void adam_piece(int64_t n, real *p, const real *d, real *m, real *
     })
 }
 
-static void adam_update(int64_t n, void *param, const void *grad, void *exp_avg, void *exp_avg_sq,
-                        void *max_sq, const br_adam_args *args)
+static void adam_update(int64_t n, void *param, const void *grad, void *const *state,
+                        const br_update_args *all)
 {
-    real buffer[PIECE], *p = param, *m = exp_avg, *v = exp_avg_sq, *max_v = max_sq;
+    const br_adam_args *args = &all->adam;
+    real buffer[PIECE], *p = param, *m = state[0], *v = state[1], *max_v = state[2];
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = piece_at(i, n);
         const real *g = (const real *)grad + i;
@@ -99,10 +102,11 @@ static const real *add_momentum(int64_t n, const real *d, real *b, const br_sgd_
 }
 
 /* p -= lr d, where d is the gradient or, if there is a buffer, the direction of the momentum */
-static void sgd_update(int64_t n, void *param, const void *grad, void *velocity,
-                       const br_sgd_args *args)
+static void sgd_update(int64_t n, void *param, const void *grad, void *const *state,
+                       const br_update_args *all)
 {
-    real buffer[PIECE], *p = param, *b = velocity;
+    const br_sgd_args *args = &all->sgd;
+    real buffer[PIECE], *p = param, *b = state[0];
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = piece_at(i, n);
         const real *g = (const real *)grad + i;
@@ -140,10 +144,11 @@ static void apply_momentum(int64_t n, real *move, real *b, double momentum)
     FOR_EACH(real, i, n, b[i] = move[i] = part * b[i] + move[i];)
 }
 
-static void rmsprop_update(int64_t n, void *param, const void *grad, void *square_avg,
-                           void *grad_avg, void *velocity, const br_rmsprop_args *args)
+static void rmsprop_update(int64_t n, void *param, const void *grad, void *const *state,
+                           const br_update_args *all)
 {
-    real move[PIECE], *p = param, *v = square_avg, *a = grad_avg, *b = velocity;
+    const br_rmsprop_args *args = &all->rmsprop;
+    real move[PIECE], *p = param, *v = state[0], *a = state[1], *b = state[2];
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = piece_at(i, n);
         const real *g = (const real *)grad + i;
@@ -165,10 +170,11 @@ static void adagrad_piece(int64_t n, real *p, const real *d, real *s, const br_a
     })
 }
 
-static void adagrad_update(int64_t n, void *param, const void *grad, void *sum,
-                           const br_adagrad_args *args)
+static void adagrad_update(int64_t n, void *param, const void *grad, void *const *state,
+                           const br_update_args *all)
 {
-    real buffer[PIECE], *p = param, *s = sum;
+    const br_adagrad_args *args = &all->adagrad;
+    real buffer[PIECE], *p = param, *s = state[0];
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = piece_at(i, n);
         const real *g = (const real *)grad + i;
@@ -179,16 +185,132 @@ static void adagrad_update(int64_t n, void *param, const void *grad, void *sum,
 }
 
 /* b += weight (g - b);  p = keep p - step_size direction */
-static void muon_update(int64_t n, void *param, const void *grad, const void *direction,
-                        void *buffer, const br_muon_args *args)
+static void muon_update(int64_t n, void *param, const void *grad, void *const *state,
+                        const br_update_args *all)
 {
-    real *p = param, *b = buffer;
-    const real *g = grad, *d = direction;
+    const br_muon_args *args = &all->muon;
+    real *p = param, *b = state[0];
+    const real *g = grad, *d = state[1];
     const real keep = (real)args->keep, step_size = (real)args->step_size;
     const real weight = (real)args->weight;
     FOR_EACH(real, i, n, {
         b[i] += weight * (g[i] - b[i]);
         p[i] = keep * p[i] - step_size * d[i];
+    })
+}
+
+/* v = rho v + (1 - rho) d^2;  delta = sqrt(a + eps) / sqrt(v + eps) d;
+ * a = rho a + (1 - rho) delta^2;  p -= lr delta */
+static void adadelta_update(int64_t n, void *param, const void *grad, void *const *state,
+                            const br_update_args *all)
+{
+    const br_adadelta_args *args = &all->adadelta;
+    const real rho = (real)args->rho, rest = (real)(1 - args->rho), eps = (real)args->eps,
+               lr = (real)args->lr;
+    real buffer[PIECE];
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t count = piece_at(at, n);
+        real *p = (real *)param + at, *v = (real *)state[0] + at, *a = (real *)state[1] + at;
+        const real *d = descent_gradient(count, (const real *)grad + at, p, args->weight_decay,
+                                         args->maximize, buffer);
+        FOR_EACH(real, i, count, {
+            v[i] = rho * v[i] + rest * d[i] * d[i];
+            const real delta = real_sqrt(a[i] + eps) / real_sqrt(v[i] + eps) * d[i];
+            a[i] = rho * a[i] + rest * delta * delta;
+            p[i] -= lr * delta;
+        })
+    }
+}
+
+/* m += (1 - beta1) (d - m);  u = max(beta2 u, |d| + eps);  p -= step_size m / u */
+static void adamax_update(int64_t n, void *param, const void *grad, void *const *state,
+                          const br_update_args *all)
+{
+    const br_adamax_args *args = &all->adamax;
+    const real weight = (real)(1 - args->beta1), beta2 = (real)args->beta2, eps = (real)args->eps,
+               step_size = (real)args->step_size;
+    real buffer[PIECE];
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t count = piece_at(at, n);
+        real *p = (real *)param + at, *m = (real *)state[0] + at, *u = (real *)state[1] + at;
+        const real *d = descent_gradient(count, (const real *)grad + at, p, args->weight_decay,
+                                         args->maximize, buffer);
+        FOR_EACH(real, i, count, {
+            m[i] += weight * (d[i] - m[i]);
+            const real size = (d[i] < 0 ? -d[i] : d[i]) + eps;
+            u[i] = larger(beta2 * u[i], size);
+            p[i] -= step_size * m[i] / u[i];
+        })
+    }
+}
+
+/* As Adam, but p -= (grad_size d + mean_size m) / (sqrt(v / bias_correction2) + eps) */
+static void nadam_update(int64_t n, void *param, const void *grad, void *const *state,
+                         const br_update_args *all)
+{
+    const br_nadam_args *args = &all->nadam;
+    const real weight1 = (real)(1 - args->beta1), weight2 = (real)(1 - args->beta2),
+               beta2 = (real)args->beta2, eps = (real)args->eps, keep = (real)args->keep,
+               bias_correction2 = (real)args->bias_correction2, grad_size = (real)args->grad_size,
+               mean_size = (real)args->mean_size;
+    real buffer[PIECE];
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t count = piece_at(at, n);
+        real *p = (real *)param + at, *m = (real *)state[0] + at, *v = (real *)state[1] + at;
+        const real *d = descent_gradient(count, (const real *)grad + at, p, args->weight_decay,
+                                         args->maximize, buffer);
+        FOR_EACH(real, i, count, {
+            m[i] += weight1 * (d[i] - m[i]);
+            v[i] = beta2 * v[i] + weight2 * d[i] * d[i];
+            const real divisor = real_sqrt(v[i] / bias_correction2) + eps;
+            p[i] = keep * p[i] - (grad_size * d[i] + mean_size * m[i]) / divisor;
+        })
+    }
+}
+
+/* As Adam, but p -= step_size m rectified / (sqrt(v) + eps), or p -= step_size m without the
+ * variance if `rectified` is 0. */
+static void radam_update(int64_t n, void *param, const void *grad, void *const *state,
+                         const br_update_args *all)
+{
+    const br_radam_args *args = &all->radam;
+    const real weight1 = (real)(1 - args->beta1), weight2 = (real)(1 - args->beta2),
+               beta2 = (real)args->beta2, eps = (real)args->eps, keep = (real)args->keep,
+               rectified = (real)args->rectified, step_size = (real)args->step_size;
+    real buffer[PIECE];
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t count = piece_at(at, n);
+        real *p = (real *)param + at, *m = (real *)state[0] + at, *v = (real *)state[1] + at;
+        const real *d = descent_gradient(count, (const real *)grad + at, p, args->weight_decay,
+                                         args->maximize, buffer);
+        FOR_EACH(real, i, count, {
+            m[i] += weight1 * (d[i] - m[i]);
+            v[i] = beta2 * v[i] + weight2 * d[i] * d[i];
+            const real scale = rectified == 0 ? 1 : rectified / (real_sqrt(v[i]) + eps);
+            p[i] = keep * p[i] - step_size * m[i] * scale;
+        })
+    }
+}
+
+/* The step size s of an element grows by eta_plus while d keeps its sign, and shrinks by eta_minus
+ * when the sign changes, after which d counts as 0: p -= sign(d) s;  prev = d. */
+static void rprop_update(int64_t n, void *param, const void *grad, void *const *state,
+                         const br_update_args *all)
+{
+    const br_rprop_args *args = &all->rprop;
+    const real minus = (real)args->eta_minus, plus = (real)args->eta_plus,
+               least = (real)args->step_size_min, most = (real)args->step_size_max;
+    const real sign = args->maximize ? -1 : 1;
+    real *p = param, *prev = state[0], *s = state[1];
+    const real *g = grad;
+    FOR_EACH(real, i, n, {
+        const real d = sign * g[i], product = d * prev[i];
+        const real factor = product > 0 ? plus : product < 0 ? minus : 1;
+        const real size = s[i] * factor;
+        const real kept = product < 0 ? 0 : d;
+        s[i] = size < least ? least : size > most ? most : size;
+        p[i] -= (kept > 0 ? 1 : kept < 0 ? (real)-1 : 0) * s[i];
+        prev[i] = kept;
     })
 }
 

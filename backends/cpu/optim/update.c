@@ -24,29 +24,10 @@ static void list_tensors(const br_update *u, const br_tensor **tensors)
 static void run_rule(const br_update *u, br_dtype dtype, void *const *at, int64_t from,
                      int64_t count)
 {
-    const br_kernels *kernels = br__kernels_of(dtype);
-    void *param = at[PARAM], *const *state = at + STATE;
-    const void *grad = at[GRAD];
-    switch (u->rule) {
-    case BR_UPDATE_SGD:
-        kernels->sgd(count, param, grad, state[0], &u->args.sgd);
-        break;
-    case BR_UPDATE_ADAM:
-        kernels->adam(count, param, grad, state[0], state[1], state[2], &u->args.adam);
-        break;
-    case BR_UPDATE_RMSPROP:
-        kernels->rmsprop(count, param, grad, state[0], state[1], state[2], &u->args.rmsprop);
-        break;
-    case BR_UPDATE_ADAGRAD:
-        kernels->adagrad(count, param, grad, state[0], &u->args.adagrad);
-        break;
-    case BR_UPDATE_MUON:
-        kernels->muon(count, param, grad, state[1], state[0], &u->args.muon);
-        break;
-    case BR_UPDATE_HOST:
+    if (u->rule == BR_UPDATE_HOST)
         u->args.host.update(u->args.host.work, from, count);
-        break;
-    }
+    else
+        br__kernels_of(dtype)->update[u->rule](count, at[PARAM], at[GRAD], at + STATE, &u->args);
 }
 
 /* ---- Stochastic rounding --------------------------------------------------------------------- */
