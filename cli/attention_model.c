@@ -22,6 +22,11 @@ typedef struct subject {
 
 static bool check_ids(const subject *s, const br_tensor *ids)
 {
+    if (ids && br_numel(ids) == 0) {
+        br_raise(BR_ERROR_ARGUMENT,
+                 "attention: the text has no tokens; give one that is not empty");
+        return false;
+    }
     return ids && pretrained_check_ids("attention", s->tokenizer, ids, pretrained_rows(s->dir));
 }
 

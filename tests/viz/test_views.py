@@ -1414,6 +1414,10 @@ class Figures(unittest.TestCase):
         self.assertIn("</script><script>document.t…", texts, "long tokens are cut")
         self.assertTrue(any(t.startswith("</title>") for t in texts))
 
+    def test_one_token(self):
+        for name in ("one_head", "one_model", "one_heat"):
+            self.assertIn("0" if name == "one_model" else "alone", self.texts(name))
+
     def test_weights_that_are_not_finite_are_told(self):
         self.assertIn("2 weights are not finite and are missing", self.texts("nan"))
 
@@ -1468,6 +1472,18 @@ class WholePage(Page):
         view = self.view(2)
         self.left(view)[0].point()
         self.assertEqual(view.find(".readout td.number").text, "NaN")
+
+    def test_one_token(self):
+        self.show("one")
+        for n in (0, 2):
+            self.assertEqual(self.weight(0, 0, self.view(n))[0], 1)
+        self.view(1).find(".cell").click()
+        self.assertEqual(self.texts(self.left(self.view(1))), ["alone"])
+        view = self.view(3)
+        view.find(".heat canvas")._js("e.focus()")
+        browser.key("ArrowDown")
+        self.assertEqual(view.find(".readout p").text, "alone #0 → alone #0")
+        self.assertEqual(view.find(".readout p.number").text, "1.00")
 
     def test_light_and_dark(self):
         self.show("head")

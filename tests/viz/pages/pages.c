@@ -142,6 +142,21 @@ static void write_single(void)
     br_attention_free(single);
 }
 
+static void write_one(void)
+{
+    const char *const tokens[] = { "alone" };
+    br_attention *one = br_attention_new(&(br_attention_text){ .n_tokens = 1, .tokens = tokens });
+    add(one, BR_ATTENTION_SELF, (shape){ 1, 2, 1, 1, 2, false });
+    br_attention_add_rollout(one);
+    br_attention_view views[] = { VIEW(BR_HEAD_VIEW, one), VIEW(BR_MODEL_VIEW, one),
+                                  VIEW(BR_NEURON_VIEW, one), VIEW(BR_HEATMAP_VIEW, one) };
+    write_page("one", 4, views, NULL);
+    write_figure("one_head", &views[0], NULL);
+    write_figure("one_model", &views[1], NULL);
+    write_figure("one_heat", &views[3], NULL);
+    br_attention_free(one);
+}
+
 /* The decoder has fewer layers than the encoder, and different tokens. */
 static void write_translation(void)
 {
@@ -336,6 +351,7 @@ int main(int argc, char **argv)
     br_scope *scope = br_no_grad_begin();
     write_pair();
     write_single();
+    write_one();
     write_translation();
     write_causal();
     write_hostile();
