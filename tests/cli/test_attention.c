@@ -80,6 +80,37 @@ Test(cli_attention, maps)
     program_check("attention -c $OUT/x --map gradient", 2, "--map gradient requires --model");
 }
 
+/* The page of a file has the views of each line. Those of two texts or of two models are next to
+ * each other. */
+Test(cli_attention, several_texts_and_models)
+{
+    make_model();
+    program_shell("printf 'a aa\\naaa\\ta aa\\n' >$OUT/lines && cp -r $OUT/model $OUT/other");
+    program_check("attention -m $OUT/model -v head,heatmap -f $OUT/lines -o $OUT/view.html", 0,
+                  "Wrote ");
+    program_shell("grep -o '\"kind\":\"h[a-z]*\",\"data\":[0-9]\\|\"title\":\"[^\"]*\"' "
+                  "$OUT/view.html | tr '\\n' ' ' >$OUT/views && grep -qF '"
+                  "\"kind\":\"head\",\"data\":0 \"title\":\"a aa\" "
+                  "\"kind\":\"head\",\"data\":1 \"title\":\"aaa\" "
+                  "\"kind\":\"heatmap\",\"data\":0 \"title\":\"a aa\" "
+                  "\"kind\":\"heatmap\",\"data\":1 \"title\":\"aaa\"' $OUT/views && "
+                  "grep -q '\"columns\":2' $OUT/view.html && "
+                  "grep -q '\"sentenceB\":3' $OUT/view.html");
+    program_check("attention -m $OUT/model --beside $OUT/other -f $OUT/lines -o $OUT/view.html", 0,
+                  "Wrote ");
+    program_shell("grep -o '\"title\":\"[^\"]*\"' $OUT/view.html | tr '\\n' ' ' >$OUT/views && "
+                  "grep -q 'model · a aa\" .*other · a aa\" .*model · aaa\" .*other · aaa\" $' "
+                  "$OUT/views");
+    program_check("attention -m $OUT/model -f $OUT/lines a", 2, "--file is given, so no text");
+    program_check("attention -m $OUT/model -f $OUT/lines -o $OUT/no.svg", 2,
+                  "a figure shows one view of one text");
+    program_check("attention -m $OUT/model --beside $OUT/none a", 1, "--beside is");
+    program_check("attention -c $OUT/x --beside $OUT/model", 2, "require --model");
+    program_shell("yes a | head -n 33 >$OUT/lines");
+    program_check("attention -m $OUT/model -f $OUT/lines", 1, "has 33 texts, must have 1 .. 32");
+    program_check("attention -m $OUT/model -f /dev/null", 1, "has 0 texts, must have 1 .. 32");
+}
+
 /* A tokenizer that adds special tokens makes tokens of an empty text. A text that is too long is an
  * error, not a part of it. */
 Test(cli_attention, empty_and_long_texts)

@@ -60,7 +60,7 @@ class Lanes {
   /* Sets the width of the lines to what the page has beside the tokens and the read-out. On a phone
    * and on paper the read-out is below. */
   fit() {
-    const room = this.root.clientWidth - this.sides[0].offsetWidth - this.sides[1].offsetWidth;
+    const room = this.root.clientWidth - 1 - this.sides[0].offsetWidth - this.sides[1].offsetWidth;
     const beside = room - READOUT >= 150 && !document.body.matches(".paper");
     this.between = this.fixed ?? Math.min(Math.max(beside ? room - READOUT : room, NARROWEST), WIDEST);
     this.space.style.width = `${this.between}px`;
