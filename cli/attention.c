@@ -435,8 +435,10 @@ static int check_request(const request *r, int n)
         return cli_usage("attention", "either --model or --checkpoint is required");
     if (r->checkpoint && r->maps[BR_MAP_GRADIENT])
         return cli_usage("attention", "--map gradient requires --model");
-    if (r->checkpoint && (cli_adapter || r->file || r->beside))
-        return cli_usage("attention", "--adapter, --file and --beside require --model");
+    if (r->checkpoint && cli_adapter)
+        return cli_usage("attention", "--adapter requires --model");
+    if (r->checkpoint && (r->file || r->beside))
+        return cli_usage("attention", "--file and --beside require --model");
     if (r->file && n > 0)
         return cli_usage("attention", "--file is given, so no text is expected, got %d", n);
     if (!r->file && (r->model ? n < 1 || n > 2 : n > 1))
