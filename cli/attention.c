@@ -10,6 +10,7 @@
 
 static const char help[] =
     "Usage: brasa attention --model DIR [OPTION]... TEXT [SECOND TEXT]\n"
+    "       brasa attention --model DIR [OPTION]... --file FILE\n"
     "       brasa attention --checkpoint FILE [OPTION]... [TEXT]\n"
     "\n"
     "Writes an HTML file with interactive views of a model's attention for a text or a pair of\n"
@@ -23,6 +24,9 @@ static const char help[] =
     "                         spiece.model, or vocab.txt; or a GGUF file\n"
     "  -c, --checkpoint FILE  checkpoint written by `brasa train`, such as\n"
     "                         out/copy-task/checkpoint.safetensors\n"
+    "  -f, --file FILE        show each line of FILE, at most 32; a tab separates the texts of a\n"
+    "                         pair; two texts are side by side\n"
+    "      --beside DIR       also show another model, side by side with the first\n"
     "  -o, --out FILE         file to write (default: attention.html); a name that ends in .svg\n"
     "                         makes a figure of one view other than the neuron view\n"
     "  -v, --view VIEW        head (all heads of one layer), heatmap (tokens by tokens), model\n"
@@ -70,7 +74,7 @@ typedef struct list {
 } list;
 
 typedef struct request {
-    const char *model, *checkpoint, *out;
+    const char *model, *beside, *checkpoint, *file, *out;
     bool cased;
     int n_maps;
     bool maps[MAPS]; /* by br_attention_map */
@@ -83,25 +87,23 @@ typedef struct request {
 
 /* ---- The page -------------------------------------------------------------------------------- */
 
-static void set_views(request *r, const br_attention *attention)
+/* Returns view k of an attention. */
+static br_attention_view make_view(const request *r, int k, const br_attention *attention)
 {
-    br_attention_view all = r->views[0];
-    all.attention = attention;
-    all.n_heads = r->heads.n;
-    all.heads = r->heads.n ? r->heads.items : NULL;
-    all.n_include_layers = r->include_layers.n;
-    all.include_layers = r->include_layers.n ? r->include_layers.items : NULL;
-    all.n_include_heads = r->include_heads.n;
-    all.include_heads = r->include_heads.n ? r->include_heads.items : NULL;
-    for (int i = 0; i < r->n_views; i++) {
-        br_attention_kind kind = r->views[i].kind;
-        r->views[i] = all;
-        r->views[i].kind = kind;
-        if (kind != BR_HEAD_VIEW && kind != BR_HEATMAP_VIEW)
-            r->views[i].map = BR_MAP_WEIGHTS;
-        if (kind != BR_HEATMAP_VIEW && all.head < 0)
-            r->views[i].head = 0;
-    }
+    br_attention_view v = r->views[0];
+    v.kind = r->views[k].kind;
+    v.attention = attention;
+    v.n_heads = r->heads.n;
+    v.heads = r->heads.n ? r->heads.items : NULL;
+    v.n_include_layers = r->include_layers.n;
+    v.include_layers = r->include_layers.n ? r->include_layers.items : NULL;
+    v.n_include_heads = r->include_heads.n;
+    v.include_heads = r->include_heads.n ? r->include_heads.items : NULL;
+    if (v.kind != BR_HEAD_VIEW && v.kind != BR_HEATMAP_VIEW)
+        v.map = BR_MAP_WEIGHTS;
+    if (v.kind != BR_HEATMAP_VIEW && v.head < 0)
+        v.head = 0;
+    return v;
 }
 
 static bool is_figure(const request *r)
@@ -110,28 +112,91 @@ static bool is_figure(const request *r)
     return n > 4 && strcmp(r->out + n - 4, ".svg") == 0;
 }
 
-static void write_views(request *r, int n, char **texts)
+/* Returns the title of a view: its model if there are two, and its text if there are several. */
+static char *title_of(const request *r, const cli_texts *t, int64_t item)
+{
+    int64_t i = t->n > 0 ? item % t->n : 0;
+    const char *dir = item < t->n ? r->model : r->beside;
+    const char *text = t->n > 1 ? t->items[i].data : "";
+    int length = t->n > 1 ? (int)t->items[i].length : 0;
+    if (!r->beside)
+        return text_format("%.*s", length, text);
+    return text_format("%s%s%.*s", dir, length ? " \xc2\xb7 " : "", length, text);
+}
+
+/* Writes the page. Two models, or else two texts, are next to each other for each view. */
+static int64_t write_page(const request *r, const attention_set *set, const cli_texts *t,
+                          const br_attention_html_options *page)
+{
+    const int n = set->n * r->n_views, models = r->beside ? 2 : 1;
+    br_attention_view *views = calloc((size_t)n, sizeof *views);
+    char *titles[ATTENTION_MOST] = { NULL };
+    for (int i = 0; i < set->n; i++)
+        titles[i] = title_of(r, t, i);
+    for (int i = 0; views && i < n; i++) {
+        const int texts = set->n / models;
+        const int model = i % models, rest = i / models;
+        const int k = r->beside ? rest % r->n_views : rest / texts;
+        const int text = r->beside ? rest / r->n_views : rest % texts;
+        views[i] = make_view(r, k, set->items[model * texts + text]);
+        views[i].title = titles[model * texts + text];
+    }
+    int64_t size = -1;
+    if (views)
+        size = br_attention_html(r->out, n, views, page);
+    else
+        br_raise(BR_ERROR_MEMORY, "attention: cannot allocate memory for the views");
+    for (int i = 0; i < set->n; i++)
+        free(titles[i]);
+    free(views);
+    return size;
+}
+
+/* Adds the attention of the checkpoint, or of the model or models. */
+static void collect(const request *r, attention_set *set, const cli_texts *t, const char *text)
+{
+    if (r->checkpoint) {
+        set->items[0] = train_attend(r->checkpoint, cli_dtype, text);
+        set->n = set->items[0] != NULL;
+    } else if (attention_add_model(set, r->model, r->cased, r->maps[BR_MAP_GRADIENT], t) &&
+               r->beside)
+        attention_add_model(set, r->beside, r->cased, r->maps[BR_MAP_GRADIENT], t);
+    for (int i = 0; r->maps[BR_MAP_ROLLOUT] && i < set->n && !br_failed(); i++)
+        br_attention_add_rollout(set->items[i]);
+}
+
+static int64_t write_result(const request *r, const attention_set *set, const cli_texts *t, int n,
+                            char **texts)
+{
+    if (is_figure(r)) {
+        br_attention_view view = make_view(r, 0, set->items[0]);
+        return br_attention_svg(r->out, &view, &r->figure);
+    }
+    char *title = n > 1 ? text_format("%s · %s", texts[0], texts[1]) : NULL;
+    br_attention_html_options page = r->page;
+    page.title = title ? title : n ? texts[0] : r->file ? r->file : r->checkpoint;
+    page.columns = set->n > 1 ? 2 : 1;
+    int64_t size = write_page(r, set, t, &page);
+    free(title);
+    return size;
+}
+
+static void write_views(const request *r, int n, char **texts)
 {
     br_scope *scope = br_no_grad_begin();
     cli_autocast();
-    char *title = n > 1 ? text_format("%s · %s", texts[0], texts[1]) : NULL;
-    br_attention *attention =
-        r->checkpoint ? train_attend(r->checkpoint, cli_dtype, n ? texts[0] : NULL)
-                      : attention_of_model(r->model, r->cased, r->maps[BR_MAP_GRADIENT], n, texts);
-    if (attention && r->maps[BR_MAP_ROLLOUT])
-        br_attention_add_rollout(attention);
+    cli_texts t = { 0 };
+    attention_set set = { 0 };
     int64_t size = -1;
-    if (attention && !br_failed()) {
-        set_views(r, attention);
-        r->page.title = title ? title : n ? texts[0] : r->checkpoint;
-        size = is_figure(r) ? br_attention_svg(r->out, r->views, &r->figure)
-                            : br_attention_html(r->out, r->n_views, r->views, &r->page);
-    }
+    if (r->checkpoint || attention_read_texts(&t, r->file, n, texts))
+        collect(r, &set, &t, n ? texts[0] : NULL);
+    if (!br_failed())
+        size = write_result(r, &set, &t, n, texts);
     if (size >= 0)
         printf(size < 1000000 ? "Wrote %s: %.0f kB\n" : "Wrote %s: %.1f MB\n", r->out,
                (double)size / (size < 1000000 ? 1e3 : 1e6));
-    free(title);
-    br_attention_free(attention);
+    attention_set_free(&set);
+    cli_texts_free(&t);
     br_scope_end(scope);
 }
 
@@ -150,13 +215,16 @@ enum {
     CASED,
     TOKEN,
     PART,
-    MAP
+    MAP,
+    BESIDE
 };
 
 static const struct option options[] = {
     { "model", required_argument, NULL, 'm' },
     { "checkpoint", required_argument, NULL, 'c' },
     { "out", required_argument, NULL, 'o' },
+    { "file", required_argument, NULL, 'f' },
+    { "beside", required_argument, NULL, BESIDE },
     { "view", required_argument, NULL, 'v' },
     { "layer", required_argument, NULL, LAYER },
     { "head", required_argument, NULL, HEAD },
@@ -340,6 +408,12 @@ static int parse_option(void *of, int c)
     case 'o':
         r->out = optarg;
         return 0;
+    case 'f':
+        r->file = optarg;
+        return 0;
+    case BESIDE:
+        r->beside = optarg;
+        return 0;
     case EXPANDED:
         r->views[0].expanded = true;
         return 0;
@@ -354,36 +428,48 @@ static int parse_option(void *of, int c)
     }
 }
 
+/* Checks which options are given together; returns CLI_CONTINUE or the exit status. */
+static int check_request(const request *r, int n)
+{
+    if (!r->model == !r->checkpoint)
+        return cli_usage("attention", "either --model or --checkpoint is required");
+    if (r->checkpoint && r->maps[BR_MAP_GRADIENT])
+        return cli_usage("attention", "--map gradient requires --model");
+    if (r->checkpoint && cli_adapter)
+        return cli_usage("attention", "--adapter requires --model");
+    if (r->checkpoint && (r->file || r->beside))
+        return cli_usage("attention", "--file and --beside require --model");
+    if (r->file && n > 0)
+        return cli_usage("attention", "--file is given, so no text is expected, got %d", n);
+    if (!r->file && (r->model ? n < 1 || n > 2 : n > 1))
+        return cli_usage("attention",
+                         r->model ? "expected one or two texts, got %d"
+                                  : "expected one text or none, got %d",
+                         n);
+    if (is_figure(r) &&
+        (r->n_views > 1 || r->views[0].kind == BR_NEURON_VIEW || r->file || r->beside))
+        return cli_usage("attention",
+                         "a figure shows one view of one text, head, model or heatmap; write "
+                         "several views, texts or models, and the neuron view, to a file .html");
+    if (!is_figure(r) && (r->figure.token >= 0 || r->figure.part != BR_ATTENTION_SELF))
+        return cli_usage("attention",
+                         "--token and --part require --out with a name that ends in .svg");
+    int status = r->model ? pretrained_check_folder("--model", r->model) : CLI_CONTINUE;
+    return status == CLI_CONTINUE && r->beside ? pretrained_check_folder("--beside", r->beside)
+                                               : status;
+}
+
 int cli_attention(int argc, char **argv)
 {
     request r = { .out = "attention.html",
                   .page = br_attention_html_defaults(),
                   .figure = br_attention_svg_defaults() };
-    int status = cli_options(argc, argv, "m:c:o:v:h", options, help, parse_option, &r);
-    if (status != CLI_CONTINUE)
-        return status;
-    int n = argc - optind;
-    if (!r.model == !r.checkpoint)
-        return cli_usage("attention", "either --model or --checkpoint is required");
-    if (r.checkpoint && r.maps[BR_MAP_GRADIENT])
-        return cli_usage("attention", "--map gradient requires --model");
-    if (r.checkpoint && cli_adapter)
-        return cli_usage("attention", "--adapter requires --model");
-    if (r.model ? n < 1 || n > 2 : n > 1)
-        return cli_usage(
-            "attention",
-            r.model ? "expected one or two texts, got %d" : "expected one text or none, got %d", n);
-    if (is_figure(&r) && (r.n_views > 1 || r.views[0].kind == BR_NEURON_VIEW))
-        return cli_usage("attention",
-                         "a figure shows one view, head, model or heatmap; write several "
-                         "views and the neuron view to a file .html");
-    if (!is_figure(&r) && (r.figure.token >= 0 || r.figure.part != BR_ATTENTION_SELF))
-        return cli_usage("attention",
-                         "--token and --part require --out with a name that ends in .svg");
-    status = r.model ? pretrained_check_folder("--model", r.model) : CLI_CONTINUE;
+    int status = cli_options(argc, argv, "m:c:o:v:f:h", options, help, parse_option, &r);
+    if (status == CLI_CONTINUE)
+        status = check_request(&r, argc - optind);
     if (status != CLI_CONTINUE)
         return status;
     r.n_views = r.n_views ? r.n_views : 1;
-    write_views(&r, n, argv + optind);
+    write_views(&r, argc - optind, argv + optind);
     return cli_report();
 }

@@ -1,4 +1,4 @@
-/* cli/attention_model.c - runs a pretrained model and records its attention. */
+/* cli/attention_model.c - runs a pretrained model on texts and records its attention. */
 #include "cli/attention.h"
 #include "cli/cli.h"
 #include "cli/pretrained.h"
@@ -22,15 +22,18 @@ typedef struct subject {
 
 static bool check_ids(const subject *s, const br_tensor *ids)
 {
+    if (ids && br_numel(ids) == 0) {
+        br_raise(BR_ERROR_ARGUMENT,
+                 "attention: the text has no tokens; give one that is not empty");
+        return false;
+    }
     return ids && pretrained_check_ids("attention", s->tokenizer, ids, pretrained_rows(s->dir));
 }
 
-/* Encodes one text, or two texts as a pair. */
-static bool read_texts(subject *s, int n, char **texts)
+/* Encodes a text, or two texts as a pair. */
+static bool read_texts(subject *s, const br_text *text, const br_text *second)
 {
-    br_text text = { texts[0], -1 }, pair = { n > 1 ? texts[1] : "", -1 };
-    return br_tokenizer_encode_batch(s->tokenizer, 1, &text, n > 1 ? &pair : NULL, NULL,
-                                     &s->batch) &&
+    return br_tokenizer_encode_batch(s->tokenizer, 1, text, second, NULL, &s->batch) &&
            check_ids(s, s->batch.ids);
 }
 
@@ -51,15 +54,16 @@ static br_tensor *write_likeliest(const subject *s)
 }
 
 /* The first text is the encoder's input, the second the decoder's output. */
-static bool read_source(subject *s, int n, char **texts)
+static bool read_source(subject *s, const br_text *text, const br_text *second)
 {
-    if (!read_texts(s, 1, texts))
+    if (!read_texts(s, text, NULL))
         return false;
-    br_tensor *ids = n > 1 ? cli_encode(s->tokenizer, texts[1]) : NULL;
-    if (n > 1 && !check_ids(s, ids))
+    br_token_batch output = { 0 };
+    if (second && (!br_tokenizer_encode_batch(s->tokenizer, 1, second, NULL, NULL, &output) ||
+                   !check_ids(s, output.ids)))
         return false;
     s->decoder_ids =
-        n > 1 ? s->class->encoder_decoder->shift_right(s->model, ids) : write_likeliest(s);
+        second ? s->class->encoder_decoder->shift_right(s->model, output.ids) : write_likeliest(s);
     return !br_failed();
 }
 
@@ -216,7 +220,24 @@ static br_attention *attention_of(const subject *s)
     return attention;
 }
 
-br_attention *attention_of_model(const char *dir, bool cased, bool gradient, int n, char **texts)
+/* ---- Several texts --------------------------------------------------------------------------- */
+
+/* Runs the model on one text, or on a pair. */
+static br_attention *attend(subject *s, bool gradient, const br_text *text, const br_text *second)
+{
+    br_scope *scope = br_no_grad_begin();
+    s->batch = (br_token_batch){ 0 };
+    s->decoder_ids = NULL;
+    bool ok = (s->class->encoder_decoder ? read_source : read_texts)(s, text, second);
+    br_attention *attention = ok ? attention_of(s) : NULL;
+    if (attention)
+        (gradient ? add_with_gradient : add_attention)(s, attention);
+    br_scope_end(scope);
+    return attention;
+}
+
+bool attention_add_model(attention_set *set, const char *dir, bool cased, bool gradient,
+                         const cli_texts *t)
 {
     subject s = { .dir = dir, .class = pretrained_class(dir, can_show, "attention") };
     if (s.class && gradient)
@@ -224,11 +245,52 @@ br_attention *attention_of_model(const char *dir, bool cased, bool gradient, int
     s.tokenizer = s.class ? cli_open_tokenizer(dir, cased) : NULL;
     if (s.tokenizer)
         s.model = pretrained_load(dir, s.class->name, s.tokenizer, NULL);
-    bool ok = s.model && (s.class->encoder_decoder ? read_source : read_texts)(&s, n, texts);
-    br_attention *attention = ok ? attention_of(&s) : NULL;
-    if (attention)
-        (gradient ? add_with_gradient : add_attention)(&s, attention);
+    for (int64_t i = 0; s.model && i < t->n && !br_failed(); i++) {
+        bool pair = t->pairs && t->pairs[i].data;
+        br_attention *attention = attend(&s, gradient, &t->items[i], pair ? &t->pairs[i] : NULL);
+        if (attention)
+            set->items[set->n++] = attention;
+    }
     br_module_free(s.model);
     br_tokenizer_free(s.tokenizer);
-    return attention;
+    return !br_failed();
+}
+
+void attention_set_free(attention_set *set)
+{
+    for (int i = 0; i < set->n; i++)
+        br_attention_free(set->items[i]);
+}
+
+/* Splits the lines that have a tab. */
+static bool split_tabs(cli_texts *t)
+{
+    t->pairs = calloc((size_t)t->n, sizeof *t->pairs);
+    if (!t->pairs) {
+        br_raise(BR_ERROR_MEMORY, "attention: cannot allocate memory for the texts");
+        return false;
+    }
+    for (int64_t i = 0; i < t->n; i++) {
+        br_text *line = &t->items[i];
+        const char *tab = memchr(line->data, '\t', (size_t)line->length);
+        if (!tab)
+            continue;
+        t->pairs[i] = (br_text){ tab + 1, line->data + line->length - (tab + 1) };
+        line->length = tab - line->data;
+    }
+    return true;
+}
+
+bool attention_read_texts(cli_texts *t, const char *file, int n, char **arguments)
+{
+    if (!cli_texts_read(t, file, n, arguments, !file && n == 2))
+        return false;
+    if (!file)
+        return true;
+    if (t->n < 1 || t->n > ATTENTION_MOST / 2) {
+        br_raise(BR_ERROR_ARGUMENT, "attention: %s has %lld texts, must have 1 .. %d", file,
+                 (long long)t->n, ATTENTION_MOST / 2);
+        return false;
+    }
+    return split_tabs(t);
 }

@@ -22,6 +22,7 @@ typedef struct page {
     const char *title;
     br_value_type weights, vectors; /* types of their values */
     double threshold;
+    int columns;
     int64_t n_values, n_maps;
     br_writer *out;
     int64_t *left_out; /* number of omitted weights of the next map */
@@ -195,6 +196,8 @@ static void put_view(page *p, int view)
     put_list(p->out, "heads", v->n_heads, v->heads);
     put_list(p->out, "layers", v->n_include_layers, v->include_layers);
     put_list(p->out, "includeHeads", v->n_include_heads, v->include_heads);
+    br__write(p->out, ",\"title\":");
+    put_string(p->out, v->title ? v->title : "");
     br__write(p->out, ",\"map\":\"%s\",\"mode\":\"%s\",\"prettify\":%s,\"expanded\":%s}",
               maps[v->map], modes[v->display_mode], v->raw_tokens ? "false" : "true",
               v->expanded ? "true" : "false");
@@ -202,7 +205,7 @@ static void put_view(page *p, int view)
 
 static void put_description(page *p)
 {
-    br__write(p->out, "{\"threshold\":%.9g,\"views\":[", p->threshold);
+    br__write(p->out, "{\"threshold\":%.9g,\"columns\":%d,\"views\":[", p->threshold, p->columns);
     for (int view = 0; view < p->n_views; view++)
         put_view(p, view);
     br__write(p->out, "],\"data\":[");
@@ -277,6 +280,8 @@ static bool good_options(const br_attention_html_options *o)
     if (!(o->threshold >= 1e-30 && o->threshold <= 0.5))
         return br_fail(BR_ERROR_ARGUMENT, op, "threshold is %g, must be 1e-30 .. 0.5",
                        o->threshold);
+    if (o->columns < 1 || o->columns > 2)
+        return br_fail(BR_ERROR_ARGUMENT, op, "columns is %d, must be 1 or 2", o->columns);
     return true;
 }
 
@@ -289,7 +294,8 @@ int64_t br_attention_html(const char *path, int n_views, const br_attention_view
     page p = { .n_views = n_views,
                .views = views,
                .title = o->title ? o->title : "",
-               .threshold = o->threshold };
+               .threshold = o->threshold,
+               .columns = o->columns };
     for_each_map(&p, count_map);
     choose_types(&p, o->precision);
     int64_t *left_out = br_calloc((size_t)p.n_maps, sizeof *left_out);

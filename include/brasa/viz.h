@@ -162,6 +162,7 @@ typedef struct br_attention_view {
     bool raw_tokens;      /* show tokens unchanged, without replacing tokenizers' space markers */
     bool expanded;        /* neuron view: show the computation */
     br_attention_map map; /* head view and heat map: what is shown first; the attention has it */
+    const char *title;    /* UTF-8, shown beside the name of the view; NULL: none */
 } br_attention_view;
 
 typedef enum br_attention_precision {
@@ -176,9 +177,11 @@ typedef struct br_attention_html_options {
     const char *title; /* UTF-8 */
     br_attention_precision precision;
     double threshold; /* u8 omits smaller weights; 1e-30 .. 0.5 */
+    int columns;      /* 2: two views side by side on a wide screen; 1: one below the other */
 } br_attention_html_options;
-#define br_attention_html_default_fields \
-    .struct_size = sizeof(br_attention_html_options), .title = "Attention", .threshold = 1e-4
+#define br_attention_html_default_fields                                                       \
+    .struct_size = sizeof(br_attention_html_options), .title = "Attention", .threshold = 1e-4, \
+    .columns = 1
 BR_API br_attention_html_options br_attention_html_defaults(void);
 
 /* Writes a self-contained HTML file that shows the views one below the other; views of the same

@@ -12,6 +12,16 @@ static void make_model(void)
                   "echo $w; done) >$OUT/model/vocab.txt");
 }
 
+/* Creates a folder with the recorded model and a vocab.json and merges.txt of its 40 tokens. */
+static void make_gpt2(void)
+{
+    program_shell("mkdir $OUT/gpt2 && cp tests/models/gpt2/lm/* $OUT/gpt2 && "
+                  "(printf '{'; i=0; for w in a b c d e f g h i j k l m n o p q r s t u v w x y z "
+                  "0 1 2 3 4 5 6 7 8 9 + -; do printf '\"%s\": %d, ' $w $i; i=$((i + 1)); done; "
+                  "printf '\"\304\240\": 38, \"he\": 39}') >$OUT/gpt2/vocab.json && "
+                  "printf '#version: 0.2\nh e\n' >$OUT/gpt2/merges.txt");
+}
+
 Test(cli_attention, model)
 {
     make_model();
@@ -70,6 +80,55 @@ Test(cli_attention, maps)
     program_check("attention -c $OUT/x --map gradient", 2, "--map gradient requires --model");
 }
 
+/* The page of a file has the views of each line. Those of two texts or of two models are next to
+ * each other. */
+Test(cli_attention, several_texts_and_models)
+{
+    make_model();
+    program_shell("printf 'a aa\\naaa\\ta aa\\n' >$OUT/lines && cp -r $OUT/model $OUT/other");
+    program_check("attention -m $OUT/model -v head,heatmap -f $OUT/lines -o $OUT/view.html", 0,
+                  "Wrote ");
+    program_shell("grep -o '\"kind\":\"h[a-z]*\",\"data\":[0-9]\\|\"title\":\"[^\"]*\"' "
+                  "$OUT/view.html | tr '\\n' ' ' >$OUT/views && grep -qF '"
+                  "\"kind\":\"head\",\"data\":0 \"title\":\"a aa\" "
+                  "\"kind\":\"head\",\"data\":1 \"title\":\"aaa\" "
+                  "\"kind\":\"heatmap\",\"data\":0 \"title\":\"a aa\" "
+                  "\"kind\":\"heatmap\",\"data\":1 \"title\":\"aaa\"' $OUT/views && "
+                  "grep -q '\"columns\":2' $OUT/view.html && "
+                  "grep -q '\"sentenceB\":3' $OUT/view.html");
+    program_check("attention -m $OUT/model --beside $OUT/other -f $OUT/lines -o $OUT/view.html", 0,
+                  "Wrote ");
+    program_shell("grep -o '\"title\":\"[^\"]*\"' $OUT/view.html | tr '\\n' ' ' >$OUT/views && "
+                  "grep -q 'model · a aa\" .*other · a aa\" .*model · aaa\" .*other · aaa\" $' "
+                  "$OUT/views");
+    program_check("attention -m $OUT/model -f $OUT/lines a", 2, "--file is given, so no text");
+    program_check("attention -m $OUT/model -f $OUT/lines -o $OUT/no.svg", 2,
+                  "a figure shows one view of one text");
+    program_check("attention -m $OUT/model --beside $OUT/none a", 1, "--beside is");
+    program_check("attention -c $OUT/x --beside $OUT/model", 2, "require --model");
+    program_shell("yes a | head -n 33 >$OUT/lines");
+    program_check("attention -m $OUT/model -f $OUT/lines", 1, "has 33 texts, must have 1 .. 32");
+    program_check("attention -m $OUT/model -f /dev/null", 1, "has 0 texts, must have 1 .. 32");
+}
+
+/* A tokenizer that adds special tokens makes tokens of an empty text. A text that is too long is an
+ * error, not a part of it. */
+Test(cli_attention, empty_and_long_texts)
+{
+    make_model();
+    make_gpt2();
+    program_check("attention -m $OUT/model '' -o $OUT/empty.html", 0, "Wrote ");
+    program_shell("grep -q '\"tokens\":.\"\\[CLS\\]\",\"\\[SEP\\]\"' $OUT/empty.html");
+    program_check("attention -m $OUT/gpt2 '' -o $OUT/no.html", 1,
+                  "the text has no tokens; give one that is not empty");
+    program_check("attention -m $OUT/gpt2 a -v head,heatmap,model,neuron --map rollout,gradient "
+                  "-o $OUT/one.html",
+                  0, "Wrote ");
+    program_check("attention -m $OUT/gpt2 abcdefghijklmnopqrstuvwxyz -o $OUT/no.html", 1,
+                  "[1, 26] after 0 cached tokens exceed the model's 24 positions");
+    program_shell("! test -e $OUT/no.html");
+}
+
 /* A list that is given again replaces the earlier one. */
 Test(cli_attention, the_last_list_counts)
 {
@@ -77,16 +136,6 @@ Test(cli_attention, the_last_list_counts)
     program_check("attention -m $OUT/model --heads 0,3 --heads 1,2 'a aa' -o $OUT/view.html", 0,
                   " kB\n");
     program_shell("grep -q '\"heads\":.1,2.' $OUT/view.html");
-}
-
-/* Creates a folder with the recorded model and a vocab.json and merges.txt of its 40 tokens. */
-static void make_gpt2(void)
-{
-    program_shell("mkdir $OUT/gpt2 && cp tests/models/gpt2/lm/* $OUT/gpt2 && "
-                  "(printf '{'; i=0; for w in a b c d e f g h i j k l m n o p q r s t u v w x y z "
-                  "0 1 2 3 4 5 6 7 8 9 + -; do printf '\"%s\": %d, ' $w $i; i=$((i + 1)); done; "
-                  "printf '\"\304\240\": 38, \"he\": 39}') >$OUT/gpt2/vocab.json && "
-                  "printf '#version: 0.2\nh e\n' >$OUT/gpt2/merges.txt");
 }
 
 /* The tokens are decoded to text, and the attention is causal. */

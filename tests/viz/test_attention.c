@@ -521,6 +521,8 @@ Test(attention_view, views_are_checked)
     check_fails(br_attention_html(path, 0, &v, NULL) >= 0, "at least one view");
     check_fails(br_attention_html(path, 1, &v, BR_OPTIONS(br_attention_html, .threshold = 2)) >= 0,
                 "threshold is 2");
+    check_fails(br_attention_html(path, 1, &v, BR_OPTIONS(br_attention_html, .columns = 3)) >= 0,
+                "columns is 3, must be 1 or 2");
     check_fails(br_attention_html("/none/view.html", 1, &v, NULL) >= 0, "/none/view.html");
     br_attention_free(a);
     br_attention_free(empty);

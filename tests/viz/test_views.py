@@ -755,7 +755,7 @@ class Sizes(Page):
             return wide;""")
 
     def test_nothing_overflows(self):
-        for name in ("head", "model", "neuron", "dark", "several", "maps", "translation", "raw", "long_head"):
+        for name in ("head", "model", "neuron", "dark", "several", "maps", "translation", "raw", "beside", "long_head"):
             self.show(name)
             for width in (390, 600, 1280, 1920):
                 browser.screen(width, 900)
@@ -789,7 +789,7 @@ class Sizes(Page):
         self.assertEqual(canvas["width"], self.between())
 
     def test_contrast(self):
-        for name in ("head", "model", "neuron", "several", "maps", "nan", "single", "u8"):
+        for name in ("head", "model", "neuron", "several", "maps", "nan", "single", "beside", "u8"):
             for mode in ("Light", "Dark"):
                 self.show(name)
                 button = self.view().all(".toolbar button")[-1]
@@ -833,7 +833,7 @@ class Sizes(Page):
         source = axe()
         if not source:
             self.skipTest("axe is not installed: pip install axe-core-python")
-        for name in ("head", "model", "neuron", "dark", "several", "maps", "nan", "raw"):
+        for name in ("head", "model", "neuron", "dark", "several", "maps", "nan", "raw", "beside"):
             self.show(name)
             browser.script(source)
             faults = browser.post("execute/async", args=[], script="""
@@ -1414,6 +1414,10 @@ class Figures(unittest.TestCase):
         self.assertIn("</script><script>document.t…", texts, "long tokens are cut")
         self.assertTrue(any(t.startswith("</title>") for t in texts))
 
+    def test_one_token(self):
+        for name in ("one_head", "one_model", "one_heat"):
+            self.assertIn("0" if name == "one_model" else "alone", self.texts(name))
+
     def test_weights_that_are_not_finite_are_told(self):
         self.assertIn("2 weights are not finite and are missing", self.texts("nan"))
 
@@ -1468,6 +1472,33 @@ class WholePage(Page):
         view = self.view(2)
         self.left(view)[0].point()
         self.assertEqual(view.find(".readout td.number").text, "NaN")
+
+    def test_views_side_by_side(self):
+        self.show("beside")
+        boxes = [self.view(n).box for n in range(4)]
+        self.assertEqual(boxes[0]["y"], boxes[1]["y"])
+        self.assertGreaterEqual(boxes[1]["x"], boxes[0]["x"] + boxes[0]["width"])
+        self.assertGreaterEqual(boxes[2]["y"], boxes[0]["y"] + boxes[0]["height"])
+        self.assertEqual(self.texts(browser.all(".subject")), ["one two three", "<b>uno</b> due quattro"] * 2)
+        self.assertEqual(self.view(1).attribute("aria-label"), "Head view: <b>uno</b> due quattro")
+        for n in range(2):
+            self.assertLessEqual(abs(self.weight(0, 2, self.view(n))[0] - softmax_row(0, 0, 0, 3, 2 + n)[2]), 1e-6)
+        browser.screen(900, 900)
+        boxes = [self.view(n).box for n in range(2)]
+        self.assertGreaterEqual(boxes[1]["y"], boxes[0]["y"] + boxes[0]["height"], "one column if it is narrow")
+        browser.no_screen()
+
+    def test_one_token(self):
+        self.show("one")
+        for n in (0, 2):
+            self.assertEqual(self.weight(0, 0, self.view(n))[0], 1)
+        self.view(1).find(".cell").click()
+        self.assertEqual(self.texts(self.left(self.view(1))), ["alone"])
+        view = self.view(3)
+        view.find(".heat canvas")._js("e.focus()")
+        browser.key("ArrowDown")
+        self.assertEqual(view.find(".readout p").text, "alone #0 → alone #0")
+        self.assertEqual(view.find(".readout p.number").text, "1.00")
 
     def test_light_and_dark(self):
         self.show("head")

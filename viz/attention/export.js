@@ -194,7 +194,7 @@ const download = (blob, name) => {
 };
 
 const fileName = (view, ending) =>
-  `${view.caption().toLowerCase().replace(/[^a-z0-9]+/g, "-")}.${ending}`;
+  `${view.caption().toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 80)}.${ending}`;
 
 const saveSvg = view =>
   download(new Blob([svgOf(view).text], { type: "image/svg+xml" }), fileName(view, "svg"));

@@ -28,7 +28,7 @@ class HeadView extends LayerView {
   }
 
   resized() {
-    this.show(true);
+    this.lanes.resized();
   }
 
   caption() {

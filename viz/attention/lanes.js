@@ -50,10 +50,9 @@ class Lanes {
       this.fill(0, filter.left);
       this.fill(1, filter.right);
     }
-    this.lines = this.findLines();
     this.cutoff = this.findCutoff();
-    this.kept = this.lines.reduce((sum, lines) =>
-      sum + lines.reduce((n, line) => n + (line.opacity >= this.cutoff), 0), 0);
+    this.lines = this.channels.map(channel => this.largestLines(channel));
+    this.kept = this.lines.reduce((sum, lines) => sum + lines.length, 0);
     this.fit();
     this.refresh();
   }
@@ -61,10 +60,17 @@ class Lanes {
   /* Sets the width of the lines to what the page has beside the tokens and the read-out. On a phone
    * and on paper the read-out is below. */
   fit() {
-    const room = this.root.clientWidth - this.sides[0].offsetWidth - this.sides[1].offsetWidth;
+    const room = this.root.clientWidth - 1 - this.sides[0].offsetWidth - this.sides[1].offsetWidth;
     const beside = room - READOUT >= 150 && !document.body.matches(".paper");
     this.between = this.fixed ?? Math.min(Math.max(beside ? room - READOUT : room, NARROWEST), WIDEST);
     this.space.style.width = `${this.between}px`;
+  }
+
+  /* Fits the drawing to a page whose width has changed. */
+  resized() {
+    this.fit();
+    this.draw();
+    this.markEdges();
   }
 
   get height() {
@@ -357,19 +363,15 @@ class Lanes {
 
   /* ---- Lines ---- */
 
-  /* Returns the visible lines of each channel. */
-  findLines() {
+  /* Calls visit(i, j, opacity) for each visible line of a channel. */
+  eachLine(channel, visit) {
     const rows = this.filter.left.length, columns = this.filter.right.length;
-    return this.channels.map(channel => {
-      const found = [];
-      for (let i = 0; i < rows; i++)
-        for (let j = 0; j < columns; j++) {
-          const opacity = channel.weight(i, j) * channel.shade;
-          if (opacity >= FAINTEST)
-            found.push({ i, j, opacity });
-        }
-      return found;
-    });
+    for (let i = 0; i < rows; i++)
+      for (let j = 0; j < columns; j++) {
+        const opacity = channel.weight(i, j) * channel.shade;
+        if (opacity >= FAINTEST)
+          visit(i, j, opacity);
+      }
   }
 
   /* Returns the opacity, in hundredths, below which lines are left out while no token is chosen: the
@@ -377,13 +379,32 @@ class Lanes {
   findCutoff() {
     const most = LINES_PER_TOKEN * Math.max(this.filter.left.length, this.filter.right.length);
     const counts = new Array(101).fill(0);
-    for (const lines of this.lines)
-      for (const { opacity } of lines)
-        counts[Math.min(Math.floor(opacity * 100), 100)]++;
+    for (const channel of this.channels)
+      this.eachLine(channel, (i, j, opacity) => counts[Math.min(Math.floor(opacity * 100), 100)]++);
     let n = 101, above = 0;
     while (n > 1 && (above === 0 || above + counts[n - 1] <= most))
       above += counts[--n];
     return Math.max(Math.min(n, 100) / 100, FAINTEST);
+  }
+
+  /* Returns the lines that are drawn while no token is chosen. */
+  largestLines(channel) {
+    const lines = [];
+    this.eachLine(channel, (i, j, opacity) => opacity >= this.cutoff && lines.push({ i, j, opacity }));
+    return lines;
+  }
+
+  /* Returns the lines of the chosen tokens. */
+  chosenLines(channel) {
+    const { side, indices } = this.chosen, isLeft = side === "left", lines = [];
+    for (const index of indices)
+      this.filter[isLeft ? "right" : "left"].forEach((_, other) => {
+        const [i, j] = isLeft ? [index, other] : [other, index];
+        const opacity = channel.weight(i, j) * channel.shade;
+        if (opacity >= FAINTEST)
+          lines.push({ i, j, opacity });
+      });
+    return lines;
   }
 
   /* Returns the vertical range that is drawn. */
@@ -415,22 +436,20 @@ class Lanes {
   /* Draws the lines between two heights of the stage. */
   paint(c, from, to) {
     const pitch = Math.min(SPREAD / this.channels.length, THICKEST);
-    const chosen = this.chosen && new Set(this.chosen.indices);
     c.lineWidth = pitch;
     this.channels.forEach((channel, n) => {
       c.strokeStyle = channel.colour;
-      for (const line of this.lines[n])
-        if (this.isShown(line, chosen, from, to))
+      for (const line of this.chosen ? this.chosenLines(channel) : this.lines[n])
+        if (this.crosses(line, from, to))
           this.stroke(c, line, (n - (this.channels.length - 1) / 2) * pitch);
     });
     c.globalAlpha = 1;
   }
 
-  isShown({ i, j, opacity }, chosen, from, to) {
+  /* Returns whether a line crosses a vertical range. */
+  crosses({ i, j }, from, to) {
     const y = [i, j].map(k => (k + 0.5) * this.row);
-    if (Math.max(...y) < from || Math.min(...y) > to)
-      return false;
-    return chosen ? chosen.has(this.chosen.side === "left" ? i : j) : opacity >= this.cutoff;
+    return Math.max(...y) >= from && Math.min(...y) <= to;
   }
 
   stroke(c, { i, j, opacity }, aside) {

@@ -2,7 +2,8 @@
 
 const AXIS = 34;      /* pixels: width of the layer numbers */
 const TITLE = 20;     /* pixels: width of the title of the layers */
-const SLIMMEST = 20, WIDEST_CELL = 116; /* pixels: widths of thumbnails */
+const SLIMMEST = 16, WIDEST_CELL = 116; /* pixels: widths of thumbnails */
+const SLICE = 30;     /* milliseconds */
 const DETAIL = 300;   /* pixels: least width of the opened head beside the grid */
 const FINEST = 2;     /* minimum pixels between the ends of two lines in a thumbnail */
 
@@ -10,6 +11,8 @@ class ModelView extends View {
   constructor(spec) {
     super(spec, "Model view", [["A", "A"], ["B", "B"], ["A", "B"], ["B", "A"]]);
     this.open = null;
+    this.waiting = []; /* thumbnails to draw */
+    this.drawSome = scheduler(() => this.drawSlice());
     this.grid = element("div", { className: "grid", aria: { role: "group",
       label: "One thumbnail per layer (rows) and head (columns)" } });
     this.model = element("div", { className: "model" }, this.grid);
@@ -18,7 +21,8 @@ class ModelView extends View {
     this.addControls();
     this.watcher = new IntersectionObserver(entries => entries.forEach(entry => {
       if (entry.isIntersecting)
-        this.thumbnail(entry.target);
+        this.waiting.push(entry.target);
+      this.drawSome();
     }), { rootMargin: "200px" });
     this.filterChanged();
   }
@@ -94,6 +98,19 @@ class ModelView extends View {
     return cell;
   }
 
+  /* Draws waiting thumbnails for a while, and the rest in the next frames, so that the page answers
+   * soon. */
+  drawSlice() {
+    const end = performance.now() + SLICE;
+    while (this.waiting.length && performance.now() < end) {
+      const cell = this.waiting.shift();
+      if (!cell.drawn && cell.isConnected)
+        this.thumbnail(cell);
+    }
+    if (this.waiting.length)
+      this.drawSome();
+  }
+
   thumbnail(cell) {
     this.watcher.unobserve(cell);
     cell.drawn = true;
@@ -104,14 +121,15 @@ class ModelView extends View {
    * shows the mean of the rows' weights to the group, so that a thumbnail of any text has as much
    * colour as one of a short text. */
   groups(cell, rows, columns) {
-    const { left, right } = this.filter;
-    const channel = channelOf(cell.map, this.filter, cell.head, "");
+    const { left, right, row: above, column: before } = this.filter, { map, head } = cell;
+    const data = weightsOf(map), groupOf = right.map((_, j) => Math.floor(j * columns / right.length));
     const sums = new Float32Array(rows * columns), sizes = new Array(rows).fill(0);
     for (let i = 0; i < left.length; i++) {
       const row = Math.floor(i * rows / left.length);
+      const base = (head * map.rows + above + i) * map.columns + before;
       sizes[row]++;
       for (let j = 0; j < right.length; j++)
-        sums[row * columns + Math.floor(j * columns / right.length)] += channel.weight(i, j) || 0;
+        sums[row * columns + groupOf[j]] += data[base + j] || 0;
     }
     return sums.map((sum, n) => sum / sizes[Math.floor(n / columns)]);
   }

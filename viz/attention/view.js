@@ -22,10 +22,12 @@ class View {
     this.kind = spec.map;
     this.filters = filtersOf(this.set, spec, order);
     this.filter = this.filters[0];
-    this.toolbar = element("div", { className: "toolbar" }, element("h2", {}, title));
+    this.toolbar = element("div", { className: "toolbar" }, element("h2", {}, title),
+      ...spec.title ? [element("p", { className: "subject", title: spec.title, dir: "auto" }, spec.title)] : []);
     this.notes = element("div");
     this.body = element("div");
-    this.root = element("section", { className: "view", aria: { label: title } }, this.toolbar,
+    this.root = element("section", { className: "view", aria: { label: spec.title ? `${title}: ${spec.title}` : title } },
+      this.toolbar,
       this.notes, this.body);
     this.root.dataset.mode = spec.mode;
     darkScreen.addEventListener("change", () => this.draw());
@@ -46,7 +48,7 @@ class View {
   /* Returns a line that says what an exported picture shows. */
   caption() {
     const name = this.filters.length > 1 ? `, ${this.filter.name}` : "";
-    return `${this.title}${name}`;
+    return `${this.title}${this.spec.title ? `: ${this.spec.title}` : ""}${name}`;
   }
 
   /* Adds the controls, then the buttons that save the picture, and the switch between light and

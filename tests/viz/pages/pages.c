@@ -142,6 +142,40 @@ static void write_single(void)
     br_attention_free(single);
 }
 
+static void write_one(void)
+{
+    const char *const tokens[] = { "alone" };
+    br_attention *one = br_attention_new(&(br_attention_text){ .n_tokens = 1, .tokens = tokens });
+    add(one, BR_ATTENTION_SELF, (shape){ 1, 2, 1, 1, 2, false });
+    br_attention_add_rollout(one);
+    br_attention_view views[] = { VIEW(BR_HEAD_VIEW, one), VIEW(BR_MODEL_VIEW, one),
+                                  VIEW(BR_NEURON_VIEW, one), VIEW(BR_HEATMAP_VIEW, one) };
+    write_page("one", 4, views, NULL);
+    write_figure("one_head", &views[0], NULL);
+    write_figure("one_model", &views[1], NULL);
+    write_figure("one_heat", &views[3], NULL);
+    br_attention_free(one);
+}
+
+/* Two texts side by side: views of different attentions, with titles. */
+static void write_beside(void)
+{
+    static const char *const texts[][3] = { { "one", "two", "three" }, { "uno", "due", "quattro" } };
+    static const char *const titles[] = { "one two three", "<b>uno</b> due quattro" };
+    br_attention *both[2];
+    br_attention_view views[4];
+    for (int i = 0; i < 2; i++) {
+        both[i] = br_attention_new(&(br_attention_text){ .n_tokens = 3, .tokens = texts[i] });
+        add(both[i], BR_ATTENTION_SELF, (shape){ 2, 4, 3, 3, 2 + i, false });
+        views[i] = VIEW(BR_HEAD_VIEW, both[i]);
+        views[2 + i] = VIEW(BR_NEURON_VIEW, both[i]);
+        views[i].title = views[2 + i].title = titles[i];
+    }
+    write_page("beside", 4, views, BR_OPTIONS(br_attention_html, .columns = 2));
+    br_attention_free(both[0]);
+    br_attention_free(both[1]);
+}
+
 /* The decoder has fewer layers than the encoder, and different tokens. */
 static void write_translation(void)
 {
@@ -336,6 +370,8 @@ int main(int argc, char **argv)
     br_scope *scope = br_no_grad_begin();
     write_pair();
     write_single();
+    write_one();
+    write_beside();
     write_translation();
     write_causal();
     write_hostile();
