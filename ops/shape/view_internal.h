@@ -37,8 +37,8 @@ br_tensor *br__view_window(br_tensor *x, const br_window *window);
  * elements. There y is added. */
 br_tensor *br__fill_window(br_tensor *y, int ndim, const int64_t *sizes, const br_window *window);
 void br__window_backward(br_node *node, br_tensor *dy, br_tensor **dx);
-/* The adjoint of br_unfold(x, dim, size, step) for a dimension of `length` elements: adds the slices
- * of y. */
+/* The adjoint of br_unfold(x, dim, size, step) for a dimension of `length` elements: adds the
+ * slices of y. */
 br_tensor *br__fold(br_tensor *y, int64_t dim, int64_t length, int64_t size, int64_t step);
 
 #endif
