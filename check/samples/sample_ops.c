@@ -83,12 +83,12 @@ static const int64_t *first_dims(sample_arg *a)
     return dims;
 }
 
-/* Calls br_interpolate() with the size or the scale factor of arguments 1 and 2. */
-static br_tensor *resized(sample_arg *a, br_interpolate_mode mode, bool align_corners,
-                          bool recompute, bool antialias)
+/* Returns options with the size or the scale factor of arguments 1 and 2, until the next call. */
+static const br_interpolate_options *resizing(sample_arg *a, br_interpolate_mode mode,
+                                              bool align_corners, bool recompute, bool antialias)
 {
-    br_interpolate_options o =
-        *BR_OPTIONS(br_interpolate, .mode = mode, .align_corners = align_corners,
+    static _Thread_local br_interpolate_options o;
+    o = *BR_OPTIONS(br_interpolate, .mode = mode, .align_corners = align_corners,
                     .recompute_scale_factor = recompute, .antialias = antialias);
     for (int i = 0; i < br_ndim(T(0)) - 2 && i < 3; i++) {
         if (a[1].given)
@@ -96,13 +96,13 @@ static br_tensor *resized(sample_arg *a, br_interpolate_mode mode, bool align_co
         else
             o.scale_factor[i] = F(2);
     }
-    return br_interpolate(T(0), &o);
+    return &o;
 }
 
-/* Calls br_f_max_unpool() with the output size of argument 5, or with that of the pool. */
-static br_tensor *unpool(sample_arg *a, int dims)
+/* Returns the output size of argument 5, or that of the pool, in the list of argument 0. */
+static const int64_t *unpooled(sample_arg *a, int dims)
 {
-    int64_t size[3];
+    int64_t *size = a[0].ints;
     for (int i = 0; i < dims; i++) {
         const int k = a[2].count > 1 ? i : 0, p = a[4].count > 1 ? i : 0;
         const int64_t kernel = a[2].ints[k];
@@ -110,7 +110,7 @@ static br_tensor *unpool(sample_arg *a, int dims)
         size[i] = a[5].given ? a[5].ints[a[5].count - dims + i]
                              : (br_size(T(0), i - dims) - 1) * stride - 2 * a[4].ints[p] + kernel;
     }
-    return br_f_max_unpool(T(0), T(1), dims, size);
+    return size;
 }
 
 static br_tensor *from_bool(bool value)
