@@ -43,6 +43,7 @@
     UNARY(nan_to_num, nan_to_num(x, PARAM(0), PARAM(1), PARAM(2)))       \
     UNARY(softsign, x / (1 + REAL(fabs)(x)))                             \
     UNARY(erf, real_erf(x))                                              \
+    UNARY(erfinv, real_erfinv(x))                                        \
     UNARY(tanh, real_tanh(x))                                            \
     UNARY(sigmoid, real_sigmoid(x))                                      \
     UNARY(gelu_erf, gelu_erf(x))                                         \
@@ -85,7 +86,6 @@
     UNARY(lgamma, (real)br__lgamma(x))            \
     UNARY(digamma, (real)br__digamma(x))          \
     UNARY(polygamma, polygamma(PARAM(0), x))     \
-    UNARY(erfinv, (real)br__erfinv(x, sizeof(real) == sizeof(float) ? 1 : 2)) \
     BINARY(atan2, REAL(atan2)(a, b))              \
     BINARY(hypot, REAL(hypot)(a, b))              \
     BINARY(fmod, REAL(fmod)(a, b))                \

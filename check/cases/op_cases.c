@@ -32,6 +32,34 @@ static br_tensor *triple(br_tensor *x)
     return br_stack(BR_INPUTS(x, br_mul_scalar(x, 2), br_add_scalar(x, 1)), -1);
 }
 
+/* Returns x [b, k, m] as a grid [b, k, m, 2] of numbers within -1 .. 1. */
+static br_tensor *pairs_of(br_tensor *x)
+{
+    return br_stack(BR_INPUTS(br_mul_scalar(x, 0.5), br_mul_scalar(x, -0.25)), -1);
+}
+
+/* Returns the log softmax of x, or x if it is not floating-point. */
+static br_tensor *normalized(br_tensor *x)
+{
+    return x && br_is_floating(x) ? br_log_softmax(x, -1) : x;
+}
+
+/* Returns the size of dimension `length` of x for each index of dimension `items`, as i64. */
+static br_tensor *lengths_of(const br_tensor *x, int64_t items, int64_t length)
+{
+    if (br_ndim(x) < 2)
+        return br_zeros(BR_SHAPE(1), BR_I64);
+    return br_full(BR_SHAPE(br_size(x, items)), (double)br_size(x, length), BR_I64);
+}
+
+/* Returns for each element of x the index of an element in lines twice as long. */
+static br_tensor *places_like(br_tensor *x)
+{
+    const int64_t n = br_ndim(x) > 0 ? br_size(x, -1) : 0;
+    br_tensor *line = br_arange(0, (double)(2 * n), 2, BR_I64);
+    return x && br_ndim(x) > 0 ? br_expand(line, br_ndim(x), br_sizes(x)) : NULL;
+}
+
 /* Returns where two sequences of half of the tokens of x begin. */
 static br_tensor *halves(const br_tensor *x)
 {

@@ -37,6 +37,13 @@
      : a[i].ints[n] == BR_ALL ? br_size(T(0), dim)                  \
                               : a[i].ints[n])
 
+/* A list of one or three numbers as a triple; zeros for an empty list. */
+#define TRIPLE(i) \
+    BR_TRIPLE(a[i].ints[0], a[i].ints[a[i].count > 1 ? 1 : 0], a[i].ints[a[i].count > 1 ? 2 : 0])
+#define CONV3D(padding_, same_)                                                            \
+    BR_OPTIONS(br_conv3d, .stride = TRIPLE(3), .padding = padding_, .dilation = TRIPLE(5), \
+               .groups = I(6), .same = same_)
+
 /* Options of convolutions and pooling; their arguments have the same positions. */
 #define CONV(padding_, same_)                                                        \
     BR_OPTIONS(br_conv, .stride = PAIR(3), .padding = padding_, .dilation = PAIR(5), \
@@ -74,6 +81,36 @@ static const int64_t *first_dims(sample_arg *a)
     for (int64_t i = 0; i < a->integer; i++)
         dims[i] = i;
     return dims;
+}
+
+/* Returns options with the size or the scale factor of arguments 1 and 2, until the next call. */
+static const br_interpolate_options *resizing(sample_arg *a, br_interpolate_mode mode,
+                                              bool align_corners, bool recompute, bool antialias)
+{
+    static _Thread_local br_interpolate_options o;
+    o = *BR_OPTIONS(br_interpolate, .mode = mode, .align_corners = align_corners,
+                    .recompute_scale_factor = recompute, .antialias = antialias);
+    for (int i = 0; i < br_ndim(T(0)) - 2 && i < 3; i++) {
+        if (a[1].given)
+            o.size[i] = a[1].ints[a[1].count > 1 ? i : 0];
+        else
+            o.scale_factor[i] = F(2);
+    }
+    return &o;
+}
+
+/* Returns the output size of argument 5, or that of the pool, in the list of argument 0. */
+static const int64_t *unpooled(sample_arg *a, int dims)
+{
+    int64_t *size = a[0].ints;
+    for (int i = 0; i < dims; i++) {
+        const int k = a[2].count > 1 ? i : 0, p = a[4].count > 1 ? i : 0;
+        const int64_t kernel = a[2].ints[k];
+        const int64_t stride = a[3].given ? a[3].ints[a[3].count > 1 ? i : 0] : kernel;
+        size[i] = a[5].given ? a[5].ints[a[5].count - dims + i]
+                             : (br_size(T(0), i - dims) - 1) * stride - 2 * a[4].ints[p] + kernel;
+    }
+    return size;
 }
 
 static br_tensor *from_bool(bool value)

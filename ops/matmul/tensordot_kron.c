@@ -145,8 +145,9 @@ static bool check_pairs(const char *op, br_tensor **a, br_tensor **b, int n, int
                     a_dims[i], br__shape(*a), b_dims[i], br__shape(*b), ka, kb);
             return false;
         }
-        br_tensor **larger = ka == 1 ? b : a; /* is summed: the other one broadcasts */
-        *larger = br_sum_dim(*larger, BR_DIMS(ka == 1 ? b_dims[i] : a_dims[i]), true);
+        br_tensor **larger = ka == 1 ? b : a;    /* is summed: the other one broadcasts */
+        const br_dtype dtype = (*larger)->dtype; /* a sum of integers is i64 */
+        *larger = br_to(br_sum_dim(*larger, BR_DIMS(ka == 1 ? b_dims[i] : a_dims[i]), true), dtype);
         if (br_failed())
             return false;
     }

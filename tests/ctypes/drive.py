@@ -21,7 +21,7 @@ PAIR = None  # a count and a pointer, passed explicitly
 MACROS = {
     "BR_SHAPE": PAIR, "BR_DIMS": PAIR, "BR_SCALAR": PAIR, "BR_INPUTS": PAIR, "BR_MODULES": PAIR,
     "BR_PARTS": PAIR, "BR_TOKENS": PAIR, "BR_CHOICES": PAIR, "BR_ATTENTION_VIEWS": PAIR,
-    "BR_OPTIONS": PAIR, "BR_PAIR": PAIR, "BR_NONE": PAIR, "BR_NONE_F64": PAIR,
+    "BR_OPTIONS": PAIR, "BR_PAIR": PAIR, "BR_TRIPLE": PAIR, "BR_NONE": PAIR, "BR_NONE_F64": PAIR,
     "BR_ALL": PAIR, "BR_RNG_STATE_WORDS": PAIR, "br_base": PAIR,  # INT64_MAX, a size, the first member
     "BR_VERSION_MAJOR": "br_version", "BR_VERSION_MINOR": "br_version",
     "BR_VERSION_PATCH": "br_version",

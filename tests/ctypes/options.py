@@ -22,6 +22,7 @@ INT64_MIN = -2**63
 # as field: (parameter, conversion of its default to C).
 OPTIMIZER = {"beta1": ("betas", lambda b: b[0]), "beta2": ("betas", lambda b: b[1])}
 PAIR = lambda n: None if n is None else [n, n]  # noqa: E731
+TRIPLE = lambda n: None if n is None else [n, n, n]  # noqa: E731
 MIRRORS = {
     "br_backward": (["torch.Tensor.backward"], {"n_inputs": ("inputs", lambda i: 0),
                                                 "retain_graph": ("retain_graph", bool)}),
@@ -40,6 +41,20 @@ MIRRORS = {
                 {"stride": ("stride", lambda s: [0, 0]), "dilation": ("dilation", PAIR),
                  "padding": ("padding", PAIR),
                  "divisor_override": ("divisor_override", lambda d: 0)}),
+    "br_conv3d": (["torch.nn.Conv3d", "torch.nn.ConvTranspose3d"],
+                  {"stride": ("stride", TRIPLE), "dilation": ("dilation", TRIPLE), "padding": ("padding", TRIPLE),
+                   "output_padding": ("output_padding", TRIPLE)}),
+    "br_pool3d": (["torch.nn.MaxPool3d", "torch.nn.AvgPool3d"],
+                  {"stride": ("stride", lambda s: [0, 0, 0]), "dilation": ("dilation", TRIPLE),
+                   "padding": ("padding", TRIPLE), "divisor_override": ("divisor_override", lambda d: 0)}),
+    "br_fold": (["torch.nn.Fold", "torch.nn.functional.unfold"],
+                {"stride": ("stride", PAIR), "dilation": ("dilation", PAIR), "padding": ("padding", PAIR)}),
+    "br_interpolate": (["torch.nn.functional.interpolate"],
+                       {"mode": ("mode", lambda m: ["nearest"].index(m)),
+                        "align_corners": ("align_corners", bool),
+                        "recompute_scale_factor": ("recompute_scale_factor", bool)}),
+    "br_embedding_bag": (["torch.nn.functional.embedding_bag"],
+                         {"mode": ("mode", lambda m: ["sum", "mean"].index(m)), "padding_idx": ("padding_idx", lambda p: -1)}),
     "br_cross_entropy": (["torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy"], {}),
     "br_linear_cross_entropy": (["torch.nn.LinearCrossEntropyLoss", "torch.nn.functional.linear_cross_entropy"],
                                 {"ignore_index": ("ignore_index", lambda i: -100),  # None means -100
@@ -109,6 +124,8 @@ ABSENT = {
         num_groups num_channels d_model nhead num_encoder_layers num_decoder_layers embed_dim num_heads text text_pair text_target
         text_pair_target vocab merges name mode input_size hidden_size kernel_size v return_indices
         is_split_into_words reduction in_features num_classes out_features linear_weight""",
+    "arguments of br_f_fold() and br_f_embedding_bag()": "output_size offsets weight",
+    "change weights, or gradients, of a lookup": "max_norm norm_type scale_grad_by_freq sparse",
     "deprecated by PyTorch": "size_average reduce only_inputs broadcast_buffers",
     "affect how something is computed, not the result": """foreach capturable differentiable fused vectorize strategy
         is_grads_batched use_reentrant context_fn determinism_check debug early_stop
@@ -179,7 +196,7 @@ def parameters(path):
 
 def same(ours, theirs):
     if theirs is inspect.Parameter.empty:  # a required parameter
-        return not ours or ours == [0, 0]
+        return not ours or (isinstance(ours, list) and not any(ours))
     if theirs is None:
         return ours is None
     if isinstance(ours, list):

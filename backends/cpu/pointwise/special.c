@@ -109,7 +109,7 @@ double br__polygamma(double n, double x)
 /* An approximation with a relative error of 0.002 (Winitzki, 2008) is improved by steps of Halley's
  * method, each of which triples the number of correct digits. Beyond 1/2, the equation is that of
  * erfc, because 1 - y has no rounding error there. */
-double br__erfinv(double y, int steps)
+double br__erfinv(double y)
 {
     const double size = fabs(y), rest = 1 - size;
     if (!(size < 1))
@@ -118,7 +118,7 @@ double br__erfinv(double y, int steps)
         return y * (0.5 * 1.77245385090551602730);
     const double a = 0.147, log_of = log1p(-size * size), middle = 2 / (M_PI * a) + log_of / 2;
     double x = sqrt(sqrt(middle * middle - log_of / a) - middle);
-    for (int i = 0; i < steps; i++) {
+    for (int i = 0; i < 2; i++) {
         const double error = size < 0.5 ? erf(x) - size : rest - erfc(x);
         const double step = error / (1.12837916709551257390 * exp(-x * x));
         x -= step / (1 + x * step);

@@ -12,8 +12,7 @@ double br__digamma(double x);
 double br__trigamma(double x);
 /* Returns the derivative of br__digamma() of order n, n = 0 or n >= 2. */
 double br__polygamma(double n, double x);
-/* Returns the inverse of the error function, after a number of steps: one gives the precision of
- * f32, two that of f64. */
-double br__erfinv(double y, int steps);
+/* Returns the inverse of the error function. */
+double br__erfinv(double y);
 
 #endif

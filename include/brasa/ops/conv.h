@@ -69,6 +69,112 @@ BR_API br_tensor *br_f_avg_pool2d(br_tensor *x, const br_pool_options *options);
 BR_API br_tensor *br_f_adaptive_avg_pool1d(br_tensor *x, int64_t output_size);
 BR_API br_tensor *br_f_adaptive_avg_pool2d(br_tensor *x, int64_t height, int64_t width);
 
+/* ---- Three dimensions (ops/conv/conv3d.c, pool3d.c) ------------------------------------------ */
+
+/* As br_conv_options, with a number for depth, height and width each. */
+typedef struct br_conv3d_options {
+    size_t struct_size;
+    br_triple stride, padding, dilation;
+    int64_t groups;
+    bool same;
+    br_triple output_padding;
+} br_conv3d_options;
+#define br_conv3d_default_fields                                                              \
+    .struct_size = sizeof(br_conv3d_options), .stride = { 1, 1, 1 }, .dilation = { 1, 1, 1 }, \
+    .groups = 1
+BR_API br_conv3d_options br_conv3d_defaults(void);
+/* Return the convolution or the transposed convolution of x [N, C, D, H, W] or [C, D, H, W] with
+ * weight [O, C / groups, Kd, Kh, Kw], or [C, O / groups, Kd, Kh, Kw]. The depth of the kernel is
+ * computed as channels of a convolution in two dimensions. */
+BR_API br_tensor *br_f_conv3d(br_tensor *x, br_tensor *weight, br_tensor *bias,
+                              const br_conv3d_options *options);
+BR_API br_tensor *br_f_conv_transpose3d(br_tensor *x, br_tensor *weight, br_tensor *bias,
+                                        const br_conv3d_options *options);
+
+/* As br_pool_options, with a number for depth, height and width each. */
+typedef struct br_pool3d_options {
+    size_t struct_size;
+    br_triple kernel_size; /* required */
+    br_triple stride;      /* 0: kernel_size */
+    br_triple padding;
+    br_triple dilation; /* max pooling only */
+    bool ceil_mode;
+    bool count_include_pad;
+    int64_t divisor_override;
+} br_pool3d_options;
+#define br_pool3d_default_fields \
+    .struct_size = sizeof(br_pool3d_options), .dilation = { 1, 1, 1 }, .count_include_pad = true
+BR_API br_pool3d_options br_pool3d_defaults(void);
+/* The pools of x [N, C, D, H, W] or [C, D, H, W]. */
+BR_API br_tensor *br_f_max_pool3d(br_tensor *x, const br_pool3d_options *options,
+                                  br_tensor **indices);
+BR_API br_tensor *br_f_avg_pool3d(br_tensor *x, const br_pool3d_options *options);
+BR_API br_tensor *br_f_adaptive_avg_pool3d(br_tensor *x, int64_t depth, int64_t height,
+                                           int64_t width);
+/* Returns zeros of the given output sizes, the last `ndim` ones, with the elements of x at the
+ * indices that br_f_max_pool1d(), br_f_max_pool2d() or br_f_max_pool3d() returned. ndim is 1, 2 or
+ * 3. */
+BR_API br_tensor *br_f_max_unpool(br_tensor *x, br_tensor *indices, int ndim,
+                                  const int64_t *output_size);
+
+/* ---- Windows as columns (ops/conv/fold.c) ---------------------------------------------------- */
+
+typedef struct br_fold_options {
+    size_t struct_size;
+    br_pair kernel_size; /* required */
+    br_pair dilation, padding, stride;
+} br_fold_options;
+#define br_fold_default_fields \
+    .struct_size = sizeof(br_fold_options), .dilation = { 1, 1 }, .stride = { 1, 1 }
+BR_API br_fold_options br_fold_defaults(void);
+/* Returns the windows of x [N, C, H, W] or [C, H, W] as columns: [N, C Kh Kw, L], where L is the
+ * number of windows (F.unfold; br_unfold() is Tensor.unfold). Any dtype. */
+BR_API br_tensor *br_f_unfold(br_tensor *x, const br_fold_options *options);
+/* The adjoint: adds the windows [N, C Kh Kw, L] up to a tensor [N, C, height, width]. */
+BR_API br_tensor *br_f_fold(br_tensor *x, int64_t height, int64_t width,
+                            const br_fold_options *options);
+
+/* ---- Interpolation (ops/conv/interpolate.c, grid_sample.c) ----------------------------------- */
+
+typedef enum br_interpolate_mode {
+    BR_INTERPOLATE_NEAREST,
+    BR_INTERPOLATE_NEAREST_EXACT,
+    BR_INTERPOLATE_LINEAR, /* one dimension */
+    BR_INTERPOLATE_BILINEAR,
+    BR_INTERPOLATE_BICUBIC,
+    BR_INTERPOLATE_TRILINEAR,
+    BR_INTERPOLATE_AREA,
+} br_interpolate_mode;
+/* Arrays have an element for each dimension after the channels; unused ones are 0. Either size or
+ * scale_factor is required. */
+typedef struct br_interpolate_options {
+    size_t struct_size;
+    int64_t size[3];
+    double scale_factor[3];
+    br_interpolate_mode mode;
+    bool align_corners, recompute_scale_factor;
+    bool antialias; /* bilinear and bicubic */
+} br_interpolate_options;
+#define br_interpolate_default_fields .struct_size = sizeof(br_interpolate_options)
+BR_API br_interpolate_options br_interpolate_defaults(void);
+/* Resizes x [N, C, L], [N, C, H, W] or [N, C, D, H, W]. */
+BR_API br_tensor *br_interpolate(br_tensor *x, const br_interpolate_options *options);
+
+typedef enum br_grid_mode { BR_GRID_BILINEAR, BR_GRID_NEAREST, BR_GRID_BICUBIC } br_grid_mode;
+typedef enum br_grid_padding {
+    BR_GRID_ZEROS,
+    BR_GRID_BORDER,
+    BR_GRID_REFLECTION,
+} br_grid_padding;
+/* Returns x [N, C, H, W], or [N, C, D, H, W], at the positions of grid [N, .., 2], or [N, .., 3]:
+ * x, y and z from -1 to 1. PyTorch's defaults are bilinear, zeros and false. */
+BR_API br_tensor *br_grid_sample(br_tensor *x, br_tensor *grid, br_grid_mode mode,
+                                 br_grid_padding padding_mode, bool align_corners);
+/* Returns the grid of affine maps theta [N, 2, 3] or [N, 3, 4] for an output of the sizes [N, C, H,
+ * W] or [N, C, D, H, W]. */
+BR_API br_tensor *br_affine_grid(br_tensor *theta, int ndim, const int64_t *sizes,
+                                 bool align_corners);
+
 #ifdef __cplusplus
 }
 #endif

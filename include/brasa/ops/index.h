@@ -84,6 +84,23 @@ BR_API br_tensor *br_masked_scatter(br_tensor *x, br_tensor *mask, br_tensor *so
  * no gradient; -1 means that there is no such row. */
 BR_API br_tensor *br_f_embedding(br_tensor *weight, br_tensor *index, int64_t padding_idx);
 
+typedef enum br_bag_mode { BR_BAG_SUM, BR_BAG_MEAN, BR_BAG_MAX } br_bag_mode;
+typedef struct br_embedding_bag_options {
+    size_t struct_size;
+    br_bag_mode mode;
+    br_tensor *per_sample_weights; /* for sums, of index's shape, or NULL */
+    bool include_last_offset;      /* the last offset is the end of the last bag */
+    int64_t padding_idx;           /* this row is not counted; -1: there is none */
+} br_embedding_bag_options;
+#define br_embedding_bag_default_fields \
+    .struct_size = sizeof(br_embedding_bag_options), .mode = BR_BAG_MEAN, .padding_idx = -1
+BR_API br_embedding_bag_options br_embedding_bag_defaults(void);
+/* Returns the sum, the mean or the largest elements of the rows of weight [n, d] in each bag:
+ * [bags, d]. Either index is [bags, length] and offsets NULL, or index is 1-d and offsets [bags]
+ * has the index at which each bag begins. An empty bag gives 0. */
+BR_API br_tensor *br_f_embedding_bag(br_tensor *weight, br_tensor *index, br_tensor *offsets,
+                                     const br_embedding_bag_options *options);
+
 /* ---- Triangular matrices (ops/index/triangle.c) ---------------------------------------------- */
 
 /* Return the elements on and below (above) diagonal `diagonal` of the last two dimensions; the

@@ -138,6 +138,33 @@ BR_API br_tensor *br_cosine_embedding_loss(br_tensor *input1, br_tensor *input2,
 /* Returns log(1 + exp(-target input)). */
 BR_API br_tensor *br_soft_margin_loss(br_tensor *input, br_tensor *target, br_reduction reduction);
 
+/* Returns exp(input) - target input if log_input, else input - target log(input + eps). `full` adds
+ * Stirling's approximation of log(target!) for targets above 1 (PyTorch's defaults are true, false
+ * and 1e-8). */
+BR_API br_tensor *br_poisson_nll_loss(br_tensor *input, br_tensor *target, bool log_input,
+                                      bool full, double eps, br_reduction reduction);
+/* Returns (log v + (input - target)^2 / v) / 2 with v = max(var, eps), and log(2 pi) / 2 more if
+ * `full` (PyTorch's defaults are false and 1e-6). var has input's shape, or lacks its last
+ * dimension, or has size 1 there. */
+BR_API br_tensor *br_gaussian_nll_loss(br_tensor *input, br_tensor *target, br_tensor *var,
+                                       bool full, double eps, br_reduction reduction);
+/* Returns the mean over classes j other than the target t of ((margin - input[t] + input[j])+)^p,
+ * times weight[t]. input is [n, c] or [c], target i64 [n] or [], p 1 or 2 (PyTorch's defaults are 1
+ * and 1). */
+BR_API br_tensor *br_multi_margin_loss(br_tensor *input, br_tensor *target, int64_t p,
+                                       double margin, br_tensor *weight, br_reduction reduction);
+/* Returns the mean over classes of the binary cross entropy with logits, times weight. */
+BR_API br_tensor *br_multilabel_soft_margin_loss(br_tensor *input, br_tensor *target,
+                                                 br_tensor *weight, br_reduction reduction);
+/* Connectionist temporal classification, Graves et al., 2006. Returns -log p of the targets, of
+ * which input_lengths[n] steps of log_probs [T, N, C] are used. targets is [N, S], or 1-d with all
+ * targets one after the other; lengths are i64 [N]. BR_REDUCTION_MEAN divides each loss by its
+ * target's length first. With zero_infinity, infinite losses are 0. log_probs may be [T, C], with
+ * lengths []. */
+BR_API br_tensor *br_ctc_loss(br_tensor *log_probs, br_tensor *targets, br_tensor *input_lengths,
+                              br_tensor *target_lengths, int64_t blank, br_reduction reduction,
+                              bool zero_infinity);
+
 /* ---- Fine-tuning ----------------------------------------------------------------------------- */
 
 /* Returns the contrastive loss of n embeddings, such as questions, anchors [n, d], and m >= n

@@ -54,6 +54,9 @@ BR_API br_tensor *br_einsum(const char *equation, int n, br_tensor *const *opera
 /* Returns x weight^T + bias for x [*, in], weight [out, in], bias [out] or NULL: [*, out]. With a
  * weight [in] and a bias [] or NULL the result is [*]. */
 BR_API br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias);
+/* Returns x1^T weight[o] x2 + bias[o] for x1 [*, in1], x2 [*, in2], weight [out, in1, in2] and bias
+ * [out] or NULL: [*, out]. */
+BR_API br_tensor *br_f_bilinear(br_tensor *x1, br_tensor *x2, br_tensor *weight, br_tensor *bias);
 
 #ifdef __cplusplus
 }

@@ -30,10 +30,17 @@ typedef struct br_pair {
     int64_t rows, columns;
 } br_pair;
 
+/* One number for each of three dimensions. */
+typedef struct br_triple {
+    int64_t depth, rows, columns;
+} br_triple;
+
 #ifndef __cplusplus
-#    define BR_PAIR(rows, columns) ((br_pair){ (rows), (columns) })
+#    define BR_TRIPLE(depth, rows, columns) ((br_triple){ (depth), (rows), (columns) })
+#    define BR_PAIR(rows, columns)          ((br_pair){ (rows), (columns) })
 #else
-#    define BR_PAIR(rows, columns) (br_pair{ (rows), (columns) })
+#    define BR_TRIPLE(depth, rows, columns) (br_triple{ (depth), (rows), (columns) })
+#    define BR_PAIR(rows, columns)          (br_pair{ (rows), (columns) })
 #endif
 
 /* Returns a pointer to options in which the named fields have the given values and all others

@@ -1,0 +1,133 @@
+/* ops/conv/fold.c - windows as columns (F.unfold), and their sum (F.fold). Both are compositions of
+ * views: the windows of the rows, and then those of the columns. */
+#include "ops/ops_internal.h"
+#include "ops/shape/view_internal.h"
+
+#include <inttypes.h>
+
+BR_DEFINE_DEFAULTS(br_fold)
+
+/* The windows along the rows and the columns. */
+typedef struct windows {
+    int64_t kernel[2], dilation[2], padding[2], stride[2];
+    int64_t size[2], span[2], count[2]; /* with the padding; of a window; number of windows */
+} windows;
+
+static bool set_windows(const char *op, const br_tensor *x, const int64_t *size,
+                        const br_fold_options *o, windows *w)
+{
+    *w = (windows){ { o->kernel_size.rows, o->kernel_size.columns },
+                    { o->dilation.rows, o->dilation.columns },
+                    { o->padding.rows, o->padding.columns },
+                    { o->stride.rows, o->stride.columns },
+                    { 0 },
+                    { 0 },
+                    { 0 } };
+    for (int d = 0; d < 2; d++) {
+        const struct {
+            const char *name;
+            int64_t value, least;
+        } numbers[] = { { "kernel_size", w->kernel[d], 1 },
+                        { "dilation", w->dilation[d], 1 },
+                        { "padding", w->padding[d], 0 },
+                        { "stride", w->stride[d], 1 },
+                        { "the size of the image", size[d], 0 } };
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+            if (numbers[i].value < numbers[i].least || numbers[i].value > INT32_MAX) {
+                br_fail(BR_ERROR_ARGUMENT, op,
+                        "%s is %" PRId64 ", must be in %" PRId64 " .. 2^31 - 1", numbers[i].name,
+                        numbers[i].value, numbers[i].least);
+                return false;
+            }
+        w->size[d] = size[d] + 2 * w->padding[d];
+        w->span[d] = w->dilation[d] * (w->kernel[d] - 1) + 1;
+        w->count[d] = w->size[d] < w->span[d] ? 0 : (w->size[d] - w->span[d]) / w->stride[d] + 1;
+        if (w->count[d] < 1) {
+            br_fail(BR_ERROR_SHAPE, op,
+                    "x %s: a window of %" PRId64 " elements does not fit into %" PRId64,
+                    br__shape(x), w->span[d], w->size[d]);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Returns every dilation-th element of the last dimension, which has the elements of windows. */
+static br_tensor *dilated(br_tensor *x, int64_t dilation)
+{
+    return dilation == 1 ? x : br_slice(x, -1, 0, BR_ALL, dilation);
+}
+
+/* The adjoint: puts zeros between the elements. */
+static br_tensor *spread(br_tensor *x, int64_t dilation, int64_t span)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    if (dilation == 1 || !x)
+        return x;
+    for (int i = 0; i < x->ndim; i++)
+        sizes[i] = i == x->ndim - 1 ? span : x->sizes[i];
+    br_tensor *zeros = br_new_zeros(x, x->ndim, sizes, x->dtype);
+    return br_slice_scatter(zeros, x, -1, 0, BR_ALL, dilation);
+}
+
+br_tensor *br_f_unfold(br_tensor *x, const br_fold_options *options)
+{
+    static const char op[] = "unfold";
+    const br_fold_options *o = BR_OPTIONS_OF(op, br_fold, options);
+    BR_OP(op);
+    windows w;
+    if (!br__required(op, "x", x))
+        return NULL;
+    if (x->ndim != 3 && x->ndim != 4)
+        return br_fail(BR_ERROR_SHAPE, op, "x %s must have 4 dimensions, or 3 without the batch",
+                       br__shape(x));
+    const int first = x->ndim - 3;
+    const int64_t c = x->sizes[first];
+    if (!set_windows(op, x, x->sizes + first + 1, o, &w))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    const bool batch = x->ndim == 4;
+    br_tensor *y = batch ? x : br_unsqueeze(x, 0);
+    if (w.padding[0] > 0 || w.padding[1] > 0)
+        y = br_pad(y, BR_DIMS(w.padding[1], w.padding[1], w.padding[0], w.padding[0]),
+                   BR_PAD_CONSTANT, 0);
+    y = dilated(br_unfold(y, 2, w.span[0], w.stride[0]), w.dilation[0]); /* [n, c, h, W, kh] */
+    y = dilated(br_unfold(y, 3, w.span[1], w.stride[1]), w.dilation[1]); /* [n, c, h, w, kh, kw] */
+    y = br_permute(y, BR_DIMS(0, 1, 4, 5, 2, 3));
+    const int64_t n = y ? y->sizes[0] : 0, length = w.count[0] * w.count[1];
+    y = br_reshape(y, BR_SHAPE(n, c * w.kernel[0] * w.kernel[1], length));
+    return br__composed(scope, batch ? y : br_squeeze(y, 0));
+}
+
+br_tensor *br_f_fold(br_tensor *x, int64_t height, int64_t width, const br_fold_options *options)
+{
+    static const char op[] = "fold";
+    const br_fold_options *o = BR_OPTIONS_OF(op, br_fold, options);
+    BR_OP(op);
+    windows w;
+    if (!br__required(op, "x", x))
+        return NULL;
+    if (x->ndim != 2 && x->ndim != 3)
+        return br_fail(BR_ERROR_SHAPE, op, "x %s must have 3 dimensions, or 2 without the batch",
+                       br__shape(x));
+    if (!set_windows(op, x, (int64_t[]){ height, width }, o, &w))
+        return NULL;
+    const bool batch = x->ndim == 3;
+    const int64_t n = batch ? x->sizes[0] : 1, window = w.kernel[0] * w.kernel[1];
+    const int64_t columns = x->sizes[x->ndim - 2], length = x->sizes[x->ndim - 1];
+    if (columns % window != 0 || length != w.count[0] * w.count[1])
+        return br_fail(BR_ERROR_SHAPE, op,
+                       "x %s must have a multiple of %" PRId64 " rows and %" PRId64 " columns, "
+                       "the number of windows",
+                       br__shape(x), window, w.count[0] * w.count[1]);
+    br_scope *scope = br_scope_begin();
+    br_tensor *y = br_reshape(
+        x, BR_SHAPE(n, columns / window, w.kernel[0], w.kernel[1], w.count[0], w.count[1]));
+    y = br_permute(y, BR_DIMS(0, 1, 4, 5, 2, 3)); /* [n, c, h, w, kh, kw] */
+    y = br__fold(spread(y, w.dilation[1], w.span[1]), 3, w.size[1], w.span[1], w.stride[1]);
+    y = br__fold(spread(y, w.dilation[0], w.span[0]), 2, w.size[0], w.span[0], w.stride[0]);
+    if (w.padding[0] > 0 || w.padding[1] > 0)
+        y = br_pad(y, BR_DIMS(-w.padding[1], -w.padding[1], -w.padding[0], -w.padding[0]),
+                   BR_PAD_CONSTANT, 0);
+    return br__composed(scope, batch ? y : br_squeeze(y, 0));
+}
