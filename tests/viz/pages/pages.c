@@ -160,7 +160,8 @@ static void write_one(void)
 /* Two texts side by side: views of different attentions, with titles. */
 static void write_beside(void)
 {
-    static const char *const texts[][3] = { { "one", "two", "three" }, { "uno", "due", "quattro" } };
+    static const char *const texts[][3] = { { "one", "two", "three" },
+                                            { "uno", "due", "quattro" } };
     static const char *const titles[] = { "one two three", "<b>uno</b> due quattro" };
     br_attention *both[2];
     br_attention_view views[4];
