@@ -2,6 +2,7 @@
  * varies: length, batch, width, depth, threads, ranks. Each rank has a batch of its own. */
 #include "benchmarks/bench.h"
 #include "common/clock.h"
+#include "viz/plot.h"
 
 #include <brasa/distributed.h>
 #include <brasa/profile.h>
@@ -154,11 +155,14 @@ static bool draw(const bench_options *o, const axis_entry *axis, int64_t n, cons
     bool varies = axis->field == offsetof(sizes, threads);
     snprintf(name, sizeof name, varies ? "a training step" : "a training step, %d threads",
              o->threads);
-    br_series series[] = { { "ms", n, x, ms }, { "GFLOP/s", n, x, gflops } };
-    br_plot_options options =
-        *BR_OPTIONS(br_plot, .title = name, .x_label = axis->name, .log_x = true, .log_y = true,
-                    .width = 640, .height = 400);
-    bool ok = path && br_plot_svg(path, 2, series, &options);
+    const br_series times = { "time", n, x, ms }, rates = { "rate", n, x, gflops };
+    const br_plot_panel panels[] = {
+        { .y_label = "ms", .log_y = true, .n_series = 1, .series = &times },
+        { .y_label = "GFLOP/s", .log_y = true, .n_series = 1, .series = &rates },
+    };
+    bool ok = path && br__plot_panels(path, 2, panels,
+                                      BR_OPTIONS(br_plot, .title = name, .x_label = axis->name,
+                                                 .log_x = true, .width = 640, .height = 560));
     free(path);
     return ok;
 }
