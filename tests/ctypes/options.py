@@ -90,6 +90,7 @@ MIRRORS = {
     "br_adamax": (["torch.optim.Adamax"], OPTIMIZER),
     "br_nadam": (["torch.optim.NAdam"], OPTIMIZER),
     "br_radam": (["torch.optim.RAdam"], OPTIMIZER),
+    "br_adafactor": (["torch.optim.Adafactor"], {"eps1": ("eps", lambda e: e[0]), "eps2": ("eps", lambda e: e[1])}),
     "br_rprop": (["torch.optim.Rprop"], {"eta_minus": ("etas", lambda e: e[0]), "eta_plus": ("etas", lambda e: e[1]),
                                          "step_size_min": ("step_sizes", lambda s: s[0]),
                                          "step_size_max": ("step_sizes", lambda s: s[1])}),

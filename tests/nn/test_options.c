@@ -282,6 +282,7 @@ Test(options, bare_structs_are_refused_by_optimizers)
     refused(br_nadam, br_nadam(br_base(linear), &bare));
     refused(br_radam, br_radam(br_base(linear), &bare));
     refused(br_rprop, br_rprop(br_base(linear), &bare));
+    refused(br_adafactor, br_adafactor(br_base(linear), &bare));
     br_optim *optim = br_sgd(br_base(linear), NULL);
     refused(br_one_cycle, br_one_cycle_lr(optim, &bare));
     refused(br_plateau, br_reduce_lr_on_plateau(optim, &bare));

@@ -97,6 +97,9 @@ CASES = {
     "rprop": lambda p: torch.optim.Rprop(p, foreach=False),
     "rprop_options": lambda p: torch.optim.Rprop(
         p, lr=0.05, etas=(0.3, 1.5), step_sizes=(0.02, 0.1), maximize=True, foreach=False),
+    "adafactor": lambda p: torch.optim.Adafactor(p, foreach=False),
+    "adafactor_options": lambda p: torch.optim.Adafactor(
+        p, lr=0.2, beta2_decay=-0.5, eps=(1e-3, 0.5), d=1.2, weight_decay=0.1, maximize=True, foreach=False),
     "muon": lambda p: muon(p),
     "muon_options": lambda p: muon(
         p, lr=0.05, weight_decay=0.2, momentum=0.8, nesterov=False, ns_steps=3, eps=1e-3,

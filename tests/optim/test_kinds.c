@@ -22,6 +22,10 @@ Test(optim_kinds, options_are_checked)
     check_fails(br_radam_new(NULL, BR_OPTIONS(br_radam, .eps = NAN)), "radam: eps is nan");
     check_fails(br_rprop_new(NULL, BR_OPTIONS(br_rprop, .eta_plus = 1)),
                 "rprop: eta_minus is 0.5 and eta_plus is 1, must be 0 < eta_minus < 1 < eta_plus");
+    check_fails(br_adafactor_new(NULL, BR_OPTIONS(br_adafactor, .beta2_decay = 0.1)),
+                "adafactor: beta2_decay is 0.1, must be at most 0");
+    check_fails(br_adafactor_new(NULL, BR_OPTIONS(br_adafactor, .d = 0.5)), "d is 0.5");
+    check_fails(br_adafactor_new(NULL, BR_OPTIONS(br_adafactor, .eps1 = -1)), "eps1 is -1");
     check_fails(br_muon_new(NULL, BR_OPTIONS(br_muon, .momentum = -1)), "muon: momentum is -1");
     check_fails(br_muon_new(NULL, BR_OPTIONS(br_muon, .ns_steps = 100)),
                 "ns_steps is 100, must be in 0 .. 99");
@@ -76,6 +80,11 @@ static br_optim *rprop(br_module *module)
     return br_rprop(module, NULL);
 }
 
+static br_optim *adafactor(br_module *module)
+{
+    return br_adafactor(module, NULL);
+}
+
 static br_optim *muon(br_module *module)
 {
     return br_muon(module, NULL);
@@ -94,6 +103,7 @@ static const struct {
     { nadam, "exp_avg exp_avg_sq step mu_product" },
     { radam, "exp_avg exp_avg_sq step" },
     { rprop, "prev step_size step" },
+    { adafactor, "step row_var col_var" },
     { muon, "momentum_buffer" },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };

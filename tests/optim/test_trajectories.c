@@ -311,6 +311,18 @@ static br_optim *make_rprop_options(br_module *module)
                                .step_size_min = 0.02, .step_size_max = 0.1, .maximize = true));
 }
 
+static br_optim *make_adafactor(br_module *module)
+{
+    return br_adafactor(module, NULL);
+}
+
+static br_optim *make_adafactor_options(br_module *module)
+{
+    return br_adafactor(module,
+                        BR_OPTIONS(br_adafactor, .lr = 0.2, .beta2_decay = -0.5, .eps1 = 1e-3,
+                                   .eps2 = 0.5, .d = 1.2, .weight_decay = 0.1, .maximize = true));
+}
+
 static const struct {
     br_optim *(*make)(br_module *module);
     const double *f32, *f64;
@@ -348,6 +360,8 @@ static const struct {
     { make_radam_decoupled, radam_decoupled_f32, radam_decoupled_f64 },
     { make_rprop, rprop_f32, rprop_f64 },
     { make_rprop_options, rprop_options_f32, rprop_options_f64 },
+    { make_adafactor, adafactor_f32, adafactor_f64 },
+    { make_adafactor_options, adafactor_options_f32, adafactor_options_f64 },
     { make_muon, muon_f32, muon_f64 },
     { make_muon_options, muon_options_f32, muon_options_f64 },
     { make_muon_spectral, muon_spectral_f32, muon_spectral_f64 },
