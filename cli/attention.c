@@ -9,9 +9,8 @@
 #include <string.h>
 
 static const char help[] =
-    "Usage: brasa attention --model DIR [OPTION]... TEXT [SECOND TEXT]\n"
-    "       brasa attention --model DIR [OPTION]... --file FILE\n"
-    "       brasa attention --checkpoint FILE [OPTION]... [TEXT]\n"
+    "Usage: brasa attention -m DIR [OPTION]... {TEXT [SECOND TEXT] | -f FILE}\n"
+    "       brasa attention -c FILE [OPTION]... [TEXT]\n"
     "\n"
     "Writes an HTML file with interactive views of a model's attention for a text or a pair of\n"
     "texts, which can be viewed offline, or a figure of one view as SVG. For an encoder-decoder\n"
