@@ -1,5 +1,5 @@
 /* nn/activations.c - modules that apply a function to one tensor: activations, softmax, and
- * reshaping between the layers of a Sequential. Each has a body and a constructor. */
+ * reshaping between the layers of a Sequential. A macro defines the body and the constructor. */
 #include "nn/nn_internal.h"
 
 static br_tensor *run(void *module, br_tensor *x)
@@ -29,73 +29,47 @@ br_tensor *br_activation_forward(br_activation *self, br_tensor *x)
 
 /* ---- Without arguments ----------------------------------------------------------------------- */
 
-static br_tensor *relu(br_tensor *x, const double *args)
-{
-    (void)args;
-    return br_relu(x);
-}
+/* Defines br_NAME_new(), whose module applies br_NAME(). */
+#define PLAIN(name, class_name)                                    \
+    static br_tensor *run_##name(br_tensor *x, const double *args) \
+    {                                                              \
+        (void)args;                                                \
+        return br_##name(x);                                       \
+    }                                                              \
+    br_activation *br_##name##_new(void)                           \
+    {                                                              \
+        return new_activation(class_name, run_##name, NULL, 0, 0); \
+    }
 
-static br_tensor *relu_in_place(br_tensor *x, const double *args)
-{
-    (void)args;
-    return br_relu_(x);
-}
+/* The same, for an activation that br_NAME_() computes in place. */
+#define IN_PLACE(name, class_name)                                            \
+    static br_tensor *run_##name(br_tensor *x, const double *args)            \
+    {                                                                         \
+        (void)args;                                                           \
+        return br_##name(x);                                                  \
+    }                                                                         \
+    static br_tensor *name##_in_place(br_tensor *x, const double *args)       \
+    {                                                                         \
+        (void)args;                                                           \
+        return br_##name##_(x);                                               \
+    }                                                                         \
+    br_activation *br_##name##_new(void)                                      \
+    {                                                                         \
+        return new_activation(class_name, run_##name, name##_in_place, 0, 0); \
+    }
 
-br_activation *br_relu_new(void)
-{
-    return new_activation("ReLU", relu, relu_in_place, 0, 0);
-}
-
-static br_tensor *tanh_of(br_tensor *x, const double *args)
-{
-    (void)args;
-    return br_tanh(x);
-}
-
-static br_tensor *tanh_in_place(br_tensor *x, const double *args)
-{
-    (void)args;
-    return br_tanh_(x);
-}
-
-br_activation *br_tanh_new(void)
-{
-    return new_activation("Tanh", tanh_of, tanh_in_place, 0, 0);
-}
-
-static br_tensor *sigmoid(br_tensor *x, const double *args)
-{
-    (void)args;
-    return br_sigmoid(x);
-}
-
-static br_tensor *sigmoid_in_place(br_tensor *x, const double *args)
-{
-    (void)args;
-    return br_sigmoid_(x);
-}
-
-br_activation *br_sigmoid_new(void)
-{
-    return new_activation("Sigmoid", sigmoid, sigmoid_in_place, 0, 0);
-}
-
-static br_tensor *silu(br_tensor *x, const double *args)
-{
-    (void)args;
-    return br_silu(x);
-}
-
-static br_tensor *silu_in_place(br_tensor *x, const double *args)
-{
-    (void)args;
-    return br_silu_(x);
-}
-
-br_activation *br_silu_new(void)
-{
-    return new_activation("SiLU", silu, silu_in_place, 0, 0);
-}
+IN_PLACE(relu, "ReLU")
+IN_PLACE(tanh, "Tanh")
+IN_PLACE(sigmoid, "Sigmoid")
+IN_PLACE(silu, "SiLU")
+PLAIN(relu6, "ReLU6")
+PLAIN(hardsigmoid, "Hardsigmoid")
+PLAIN(hardswish, "Hardswish")
+PLAIN(selu, "SELU")
+PLAIN(mish, "Mish")
+PLAIN(softsign, "Softsign")
+PLAIN(tanhshrink, "Tanhshrink")
+PLAIN(logsigmoid, "LogSigmoid")
 
 static br_tensor *identity(br_tensor *x, const double *args)
 {
@@ -125,62 +99,64 @@ br_activation *br_gelu_new(br_gelu_approximate approximate)
     return new_activation("GELU", gelu, gelu_in_place, approximate, 0);
 }
 
-static br_tensor *leaky_relu(br_tensor *x, const double *args)
+/* Define br_NAME_new(), whose module applies br_NAME() with one or two arguments of a type. */
+#define WITH_ONE(name, class_name, type, first)                                \
+    static br_tensor *run_##name(br_tensor *x, const double *args)             \
+    {                                                                          \
+        return br_##name(x, (type)args[0]);                                    \
+    }                                                                          \
+    br_activation *br_##name##_new(type first)                                 \
+    {                                                                          \
+        return new_activation(class_name, run_##name, NULL, (double)first, 0); \
+    }
+
+#define WITH_TWO(name, class_name, type, first, second)                                     \
+    static br_tensor *run_##name(br_tensor *x, const double *args)                          \
+    {                                                                                       \
+        return br_##name(x, (type)args[0], (type)args[1]);                                  \
+    }                                                                                       \
+    br_activation *br_##name##_new(type first, type second)                                 \
+    {                                                                                       \
+        return new_activation(class_name, run_##name, NULL, (double)first, (double)second); \
+    }
+
+WITH_ONE(leaky_relu, "LeakyReLU", double, negative_slope)
+WITH_ONE(elu, "ELU", double, alpha)
+WITH_ONE(celu, "CELU", double, alpha)
+WITH_ONE(hardshrink, "Hardshrink", double, lambda)
+WITH_ONE(softshrink, "Softshrink", double, lambda)
+WITH_TWO(softplus, "Softplus", double, beta, threshold)
+WITH_TWO(hardtanh, "Hardtanh", double, min, max)
+WITH_TWO(threshold, "Threshold", double, threshold, value)
+WITH_ONE(softmax, "Softmax", int64_t, dim)
+WITH_ONE(log_softmax, "LogSoftmax", int64_t, dim)
+WITH_ONE(glu, "GLU", int64_t, dim)
+WITH_TWO(flatten, "Flatten", int64_t, start_dim, end_dim)
+WITH_ONE(pixel_shuffle, "PixelShuffle", int64_t, upscale_factor)
+WITH_ONE(pixel_unshuffle, "PixelUnshuffle", int64_t, downscale_factor)
+
+/* ---- PReLU ----------------------------------------------------------------------------------- */
+
+static br_tensor *run_prelu(void *module, br_tensor *x)
 {
-    return br_leaky_relu(x, args[0]);
+    const br_prelu *self = module;
+    return br_f_prelu(x, self->weight);
 }
 
-br_activation *br_leaky_relu_new(double negative_slope)
+br_prelu *br_prelu_new(int64_t num_parameters, double init)
 {
-    return new_activation("LeakyReLU", leaky_relu, NULL, negative_slope, 0);
+    br_prelu *self = br__layer_begin(sizeof *self, "PReLU", run_prelu);
+    self->num_parameters = num_parameters;
+    br_scope *scope = br_scope_begin();
+    br_tensor *w = NULL;
+    if (br__layer_size("prelu", "num_parameters", num_parameters, 1))
+        w = br_full(BR_SHAPE(num_parameters), init, BR_F32);
+    self->weight = br_parameter(self, "weight", w);
+    br__layer_end(br_base(self), scope);
+    return self;
 }
 
-static br_tensor *elu(br_tensor *x, const double *args)
+br_tensor *br_prelu_forward(br_prelu *self, br_tensor *x)
 {
-    return br_elu(x, args[0]);
-}
-
-br_activation *br_elu_new(double alpha)
-{
-    return new_activation("ELU", elu, NULL, alpha, 0);
-}
-
-static br_tensor *softplus(br_tensor *x, const double *args)
-{
-    return br_softplus(x, args[0], args[1]);
-}
-
-br_activation *br_softplus_new(double beta, double threshold)
-{
-    return new_activation("Softplus", softplus, NULL, beta, threshold);
-}
-
-static br_tensor *softmax(br_tensor *x, const double *args)
-{
-    return br_softmax(x, (int64_t)args[0]);
-}
-
-br_activation *br_softmax_new(int64_t dim)
-{
-    return new_activation("Softmax", softmax, NULL, (double)dim, 0);
-}
-
-static br_tensor *log_softmax(br_tensor *x, const double *args)
-{
-    return br_log_softmax(x, (int64_t)args[0]);
-}
-
-br_activation *br_log_softmax_new(int64_t dim)
-{
-    return new_activation("LogSoftmax", log_softmax, NULL, (double)dim, 0);
-}
-
-static br_tensor *flatten(br_tensor *x, const double *args)
-{
-    return br_flatten(x, (int64_t)args[0], (int64_t)args[1]);
-}
-
-br_activation *br_flatten_new(int64_t start_dim, int64_t end_dim)
-{
-    return new_activation("Flatten", flatten, NULL, (double)start_dim, (double)end_dim);
+    return BR_LAYER_FORWARD(self, x);
 }

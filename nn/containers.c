@@ -1,7 +1,9 @@
-/* nn/containers.c - Sequential and ModuleList: modules named "0", "1", ... */
+/* nn/containers.c - Sequential, ModuleList and ParameterList, whose parts are named "0", "1", ...,
+ * and ModuleDict. */
 #include "nn/nn_internal.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* `op` names the container's function in messages. */
 static void *append(const char *op, br_module *self, void *module)
@@ -14,6 +16,17 @@ static void *append(const char *op, br_module *self, void *module)
     }
     snprintf(name, sizeof name, "%" PRId64, br_module_num_children(self));
     return br_module_add_child(self, name, module);
+}
+
+/* Returns the position that i means, of n, or -1 and sets an error. `parts` names them in it. */
+static int64_t position(const char *op, const char *parts, int64_t i, int64_t n)
+{
+    if (i < -n || i >= n) {
+        br_fail(BR_ERROR_INDEX, op, "index %" PRId64 " is out of range for %" PRId64 " %s", i, n,
+                parts);
+        return -1;
+    }
+    return i < 0 ? i + n : i;
 }
 
 /* ---- Sequential ------------------------------------------------------------------------------ */
@@ -90,9 +103,64 @@ void *br_module_list_at(const br_module_list *self, int64_t i)
 {
     if (!br_module_is_usable("module_list", self))
         return NULL;
-    int64_t n = br_module_list_size(self);
-    if (i < -n || i >= n)
-        return br_fail(BR_ERROR_INDEX, "module_list",
-                       "index %" PRId64 " is out of range for %" PRId64 " modules", i, n);
-    return self->base.state->children[i < 0 ? i + n : i]->module;
+    i = position("module_list", "modules", i, br_module_list_size(self));
+    return i < 0 ? NULL : self->base.state->children[i]->module;
+}
+
+/* ---- ModuleDict ------------------------------------------------------------------------------ */
+
+br_module_dict *br_module_dict_new(void)
+{
+    return br_module_create(sizeof(br_module_dict), "ModuleDict");
+}
+
+void *br_module_dict_add(br_module_dict *self, const char *key, void *module)
+{
+    const char *op = "module_dict_add";
+    if (br_module_is_usable(op, self) && br__required(op, "key", key))
+        br_module_is_usable(op, module);
+    /* Also after an error, because the dict owns the module. The first error stays. */
+    return br_module_add_child(self ? br_base(self) : NULL, key, module);
+}
+
+void *br_module_dict_at(const br_module_dict *self, const char *key)
+{
+    if (!br_module_is_usable("module_dict", self) || !br__required("module_dict", "key", key))
+        return NULL;
+    const br_module_state *state = self->base.state;
+    for (int64_t i = 0; i < state->n_children; i++)
+        if (strcmp(state->children[i]->name, key) == 0)
+            return state->children[i]->module;
+    return br_fail(BR_ERROR_INDEX, "module_dict", "key \"%s\" is none of the %" PRId64 " keys",
+                   br_printable(key), state->n_children);
+}
+
+/* ---- ParameterList --------------------------------------------------------------------------- */
+
+br_parameter_list *br_parameter_list_new(void)
+{
+    return br_module_create(sizeof(br_parameter_list), "ParameterList");
+}
+
+br_tensor *br_parameter_list_append(br_parameter_list *self, br_tensor *t)
+{
+    if (!br_module_is_usable("parameter_list", self) || !br__required("parameter_list", "t", t))
+        return NULL;
+    char name[24];
+    snprintf(name, sizeof name, "%" PRId64, self->base.state->n_entries);
+    return br_parameter(self, name, t);
+}
+
+int64_t br_parameter_list_size(const br_parameter_list *self)
+{
+    return br_module_is_usable("parameter_list", self) ? self->base.state->n_entries : 0;
+}
+
+br_tensor *br_parameter_list_at(br_parameter_list *self, int64_t i)
+{
+    if (!br_module_is_usable("parameter_list", self))
+        return NULL;
+    const br_module_state *state = self->base.state;
+    i = position("parameter_list", "parameters", i, state->n_entries);
+    return i < 0 ? NULL : br__current_value(br_base(self), state->entries[i].name);
 }

@@ -15,16 +15,55 @@ static br_tensor *run_conv(void *module, br_tensor *x)
 
 /* Initializes the weight by Kaiming uniform with a = sqrt 5, which is U(+-1/sqrt(fan_in)), and the
  * bias by the same distribution. */
-static void init_conv(const br_conv *self)
+static void init_conv(br_tensor *weight, br_tensor *bias)
 {
-    br_init_kaiming_uniform_(self->weight, sqrt(5));
-    if (!self->bias)
+    br_init_kaiming_uniform_(weight, sqrt(5));
+    if (!bias)
         return;
     double fan_in = 1;
-    for (int d = 1; d < br_ndim(self->weight); d++)
-        fan_in *= (double)br_sizes(self->weight)[d];
+    for (int d = 1; d < br_ndim(weight); d++)
+        fan_in *= (double)br_sizes(weight)[d];
     double bound = fan_in > 0 ? 1 / sqrt(fan_in) : 0;
-    br_init_uniform_(self->bias, -bound, bound);
+    br_init_uniform_(bias, -bound, bound);
+}
+
+/* Computes the sizes of the weight: [out_channels, in_channels / groups, kernel ...] or, if
+ * transposed, [in_channels, out_channels / groups, kernel ...]. */
+static bool weight_sizes(const br__conv_shape *shape, int64_t *sizes)
+{
+    const char *op = shape->op;
+    int64_t in = shape->in_channels, out = shape->out_channels, groups = shape->groups;
+    if (!br__layer_size(op, "groups", groups, 1) || !br__layer_size(op, "in_channels", in, 1) ||
+        !br__layer_size(op, "out_channels", out, 1))
+        return false;
+    if (in % groups != 0 || out % groups != 0) {
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "in_channels %lld and out_channels %lld must be multiples of groups %lld",
+                (long long)in, (long long)out, (long long)groups);
+        return false;
+    }
+    sizes[0] = shape->transposed ? in : out;
+    sizes[1] = (shape->transposed ? out : in) / groups;
+    for (int d = 0; d < shape->dims; d++) {
+        sizes[2 + d] = shape->kernel[d];
+        if (!br__layer_size(op, "kernel_size", shape->kernel[d], 1))
+            return false;
+    }
+    return true;
+}
+
+void br__add_conv_parameters(br_module *module, const br__conv_shape *shape, bool with_bias,
+                             br_tensor **weight, br_tensor **bias)
+{
+    int64_t sizes[5];
+    bool good = !br_failed() && weight_sizes(shape, sizes);
+    *weight = br_module_add_parameter(
+        module, "weight", good ? br__new(shape->op, 2 + shape->dims, sizes, BR_F32) : NULL);
+    *bias = br_module_add_parameter(
+        module, "bias",
+        good && with_bias ? br__new(shape->op, BR_SHAPE(shape->out_channels), BR_F32) : NULL);
+    if (!br_failed())
+        init_conv(*weight, *bias);
 }
 
 typedef struct conv_kind {
@@ -33,32 +72,6 @@ typedef struct conv_kind {
     bool transposed;
     br_conv_fn function;
 } conv_kind;
-
-/* Computes the sizes of the weight: [out_channels, in_channels / groups, kernel ...] or, if
- * transposed, [in_channels, out_channels / groups, kernel ...]. */
-static bool weight_sizes(const conv_kind *kind, const br_conv *self, const int64_t *kernel,
-                         int64_t *sizes)
-{
-    int64_t in = self->in_channels, out = self->out_channels, groups = self->options.groups;
-    if (!br__layer_size(kind->op, "groups", groups, 1) ||
-        !br__layer_size(kind->op, "in_channels", in, 1) ||
-        !br__layer_size(kind->op, "out_channels", out, 1))
-        return false;
-    if (in % groups != 0 || out % groups != 0) {
-        br_fail(BR_ERROR_ARGUMENT, kind->op,
-                "in_channels %lld and out_channels %lld must be multiples of groups %lld",
-                (long long)in, (long long)out, (long long)groups);
-        return false;
-    }
-    sizes[0] = kind->transposed ? in : out;
-    sizes[1] = (kind->transposed ? out : in) / groups;
-    for (int d = 0; d < kind->dims; d++) {
-        sizes[2 + d] = kernel[d];
-        if (!br__layer_size(kind->op, "kernel_size", kernel[d], 1))
-            return false;
-    }
-    return true;
-}
 
 static br_conv *new_conv(const conv_kind *kind, int64_t in_channels, int64_t out_channels,
                          const int64_t *kernel, bool bias, const br_conv_options *options)
@@ -69,15 +82,11 @@ static br_conv *new_conv(const conv_kind *kind, int64_t in_channels, int64_t out
     self->out_channels = out_channels;
     self->function = kind->function;
     br_scope *scope = br_scope_begin();
-    int64_t sizes[4];
-    bool good = weight_sizes(kind, self, kernel, sizes) &&
-                br__check_conv_options(kind->op, kind->dims, kind->transposed, &self->options);
-    self->weight = br_parameter(self, "weight",
-                                good ? br__new(kind->op, 2 + kind->dims, sizes, BR_F32) : NULL);
-    self->bias = br_parameter(
-        self, "bias", good && bias ? br__new(kind->op, BR_SHAPE(out_channels), BR_F32) : NULL);
-    if (!br_failed())
-        init_conv(self);
+    br__conv_shape shape = { kind->op,     kind->transposed,     in_channels,
+                             out_channels, self->options.groups, kind->dims,
+                             kernel };
+    br__check_conv_options(kind->op, kind->dims, kind->transposed, &self->options);
+    br__add_conv_parameters(br_base(self), &shape, bias, &self->weight, &self->bias);
     br__layer_end(br_base(self), scope);
     return self;
 }

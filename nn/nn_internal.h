@@ -103,6 +103,18 @@ br_tensor *br__layer_forward_from(const char *function, void *self, br_tensor *x
 /* Returns true if `size`, an argument of a constructor, is at least `minimum`. Otherwise returns
  * false and sets an error that names the argument. */
 bool br__layer_size(const char *op, const char *name, int64_t size, int64_t minimum);
+/* The shape of a convolution's parameters; `op` names the layer in errors. */
+typedef struct br__conv_shape {
+    const char *op;
+    bool transposed;
+    int64_t in_channels, out_channels, groups;
+    int dims;
+    const int64_t *kernel; /* a number for each of the `dims` */
+} br__conv_shape;
+/* Checks the shape, and registers a convolution's weight and bias with initial values. Registers
+ * nothing after an error. Without a bias *bias becomes NULL. */
+void br__add_conv_parameters(br_module *module, const br__conv_shape *shape, bool with_bias,
+                             br_tensor **weight, br_tensor **bias);
 /* Run a module's hooks: before its forward on the input, which may be NULL, and after its forward
  * on the result. Hooks may replace both tensors. Return false after an error. */
 bool br__run_forward_pre_hooks(br_module_state *state, br_tensor **input);

@@ -1,4 +1,4 @@
-/* nn/norms.c - LayerNorm, RMSNorm, BatchNorm and GroupNorm. */
+/* nn/norms.c - LayerNorm, RMSNorm, BatchNorm, GroupNorm and InstanceNorm. */
 #include "nn/nn_internal.h"
 
 #include <math.h>
@@ -7,6 +7,7 @@ BR_DEFINE_DEFAULTS(br_layer_norm)
 BR_DEFINE_DEFAULTS(br_rms_norm)
 BR_DEFINE_DEFAULTS(br_batch_norm)
 BR_DEFINE_DEFAULTS(br_group_norm)
+BR_DEFINE_DEFAULTS(br_instance_norm)
 
 /* Registers a weight [n] of ones and a bias [n] of zeros; NULL for one that is absent. */
 static void add_affine(br_module *module, int64_t n, bool with_weight, bool with_bias,
@@ -17,6 +18,18 @@ static void add_affine(br_module *module, int64_t n, bool with_weight, bool with
                                       good && with_weight ? br_ones(BR_SHAPE(n), BR_F32) : NULL);
     *bias = br_module_add_parameter(module, "bias",
                                     good && with_bias ? br_zeros(BR_SHAPE(n), BR_F32) : NULL);
+}
+
+/* Registers the buffers of running statistics: means of 0, variances of 1, and no batches. */
+static void add_statistics(br_module *module, int64_t n, br_tensor **mean, br_tensor **var,
+                           br_tensor **batches)
+{
+    if (br_failed())
+        return;
+    *mean = br_module_add_buffer(module, "running_mean", br_zeros(BR_SHAPE(n), BR_F32), true);
+    *var = br_module_add_buffer(module, "running_var", br_ones(BR_SHAPE(n), BR_F32), true);
+    *batches =
+        br_module_add_buffer(module, "num_batches_tracked", br_zeros(BR_SCALAR, BR_I64), true);
 }
 
 static void check_eps(const char *op, double eps)
@@ -168,13 +181,9 @@ static br_batch_norm *new_batch_norm(const char *class_name, int min_dims, int m
     bool affine = self->options.affine;
     add_affine(br_base(self), num_features, affine, affine && self->options.bias, &self->weight,
                &self->bias);
-    if (self->options.track_running_stats && !br_failed()) {
-        self->running_mean =
-            br_buffer(self, "running_mean", br_zeros(BR_SHAPE(num_features), BR_F32));
-        self->running_var = br_buffer(self, "running_var", br_ones(BR_SHAPE(num_features), BR_F32));
-        self->num_batches_tracked =
-            br_buffer(self, "num_batches_tracked", br_zeros(BR_SCALAR, BR_I64));
-    }
+    if (self->options.track_running_stats)
+        add_statistics(br_base(self), num_features, &self->running_mean, &self->running_var,
+                       &self->num_batches_tracked);
     br__layer_end(br_base(self), scope);
     return self;
 }
@@ -187,6 +196,11 @@ br_batch_norm *br_batch_norm1d_new(int64_t num_features, const br_batch_norm_opt
 br_batch_norm *br_batch_norm2d_new(int64_t num_features, const br_batch_norm_options *options)
 {
     return new_batch_norm("BatchNorm2d", 4, 4, num_features, options);
+}
+
+br_batch_norm *br_batch_norm3d_new(int64_t num_features, const br_batch_norm_options *options)
+{
+    return new_batch_norm("BatchNorm3d", 5, 5, num_features, options);
 }
 
 br_tensor *br_batch_norm_forward(br_batch_norm *self, br_tensor *x)
@@ -224,6 +238,68 @@ br_group_norm *br_group_norm_new(int64_t num_groups, int64_t num_channels,
 }
 
 br_tensor *br_group_norm_forward(br_group_norm *self, br_tensor *x)
+{
+    return BR_LAYER_FORWARD(self, x);
+}
+
+/* ---- InstanceNorm ---------------------------------------------------------------------------- */
+
+static br_tensor *run_instance_norm(void *module, br_tensor *x)
+{
+    const br_instance_norm *self = module;
+    if (!br__required("instance_norm", "x", x))
+        return NULL;
+    int ndim = br_ndim(x);
+    if (ndim != self->dims + 1 && ndim != self->dims + 2)
+        return br_fail(BR_ERROR_SHAPE, "instance_norm",
+                       "x %s must have %d dimensions, or %d without a batch, for %s", br__shape(x),
+                       self->dims + 2, self->dims + 1, br_module_class(&self->base));
+    bool batched = ndim == self->dims + 2;
+    bool of_input = br_is_training(&self->base) || !self->running_mean;
+    br_tensor *y = br_f_instance_norm(batched ? x : br_unsqueeze(x, 0), self->running_mean,
+                                      self->running_var, self->weight, self->bias, of_input,
+                                      self->options.momentum, self->options.eps);
+    return batched || !y ? y : br_squeeze(y, 0);
+}
+
+static br_instance_norm *new_instance_norm(const char *class_name, int dims, int64_t num_features,
+                                           const br_instance_norm_options *options)
+{
+    br_instance_norm *self = br__layer_begin(sizeof *self, class_name, run_instance_norm);
+    self->options = *BR_OPTIONS_OF("instance_norm", br_instance_norm, options);
+    self->num_features = num_features;
+    self->dims = dims;
+    br_scope *scope = br_scope_begin();
+    check_eps("instance_norm", self->options.eps);
+    br__layer_size("instance_norm", "num_features", num_features, 0);
+    bool affine = self->options.affine;
+    add_affine(br_base(self), num_features, affine, affine, &self->weight, &self->bias);
+    if (self->options.track_running_stats)
+        add_statistics(br_base(self), num_features, &self->running_mean, &self->running_var,
+                       &self->num_batches_tracked);
+    br__layer_end(br_base(self), scope);
+    return self;
+}
+
+br_instance_norm *br_instance_norm1d_new(int64_t num_features,
+                                         const br_instance_norm_options *options)
+{
+    return new_instance_norm("InstanceNorm1d", 1, num_features, options);
+}
+
+br_instance_norm *br_instance_norm2d_new(int64_t num_features,
+                                         const br_instance_norm_options *options)
+{
+    return new_instance_norm("InstanceNorm2d", 2, num_features, options);
+}
+
+br_instance_norm *br_instance_norm3d_new(int64_t num_features,
+                                         const br_instance_norm_options *options)
+{
+    return new_instance_norm("InstanceNorm3d", 3, num_features, options);
+}
+
+br_tensor *br_instance_norm_forward(br_instance_norm *self, br_tensor *x)
 {
     return BR_LAYER_FORWARD(self, x);
 }

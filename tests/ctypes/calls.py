@@ -40,7 +40,7 @@ TEXTS = {"nonlinearity": ["relu"], "items": ["?, ?"], "text": ["a"], "word": ["a
          "br_tokenizer_from_sentencepiece.path": [str(handles.TOKENIZERS / "unigram/spiece.model")],
          "vocab": [str(handles.TOKENIZERS / "bpe/vocab.json")], "merges": [str(handles.TOKENIZERS / "bpe/merges.txt")],
          "key": ["hidden_size", "hidden_act", "use_cache", "layer_norm_eps", "architectures", "numbers"]}
-REQUIRED = {"kernel_size": 1, "max_lr": 0.1, "total_steps": 4}  # fields of options that have no default
+REQUIRED = {"kernel_size": 1, "scale_factor": 1, "max_lr": 0.1, "total_steps": 4}  # fields of options that have no default
 # Functions that need a call with their handle before.
 BEFORE = {"br_loader_(next|seek)": "br_loader_begin", "br_profile_resume": "br_profile_pause",
           "br_profile_(count|event_at|print|rows|write_trace)": "br_profile_end"}
@@ -75,7 +75,9 @@ def shrink(config):
 
 
 def filled(kind, number):
-    """Returns the number, or a struct with the number in each field."""
+    """Returns the number, or a struct or an array with the number in each place."""
+    if issubclass(kind, ctypes.Array):
+        return kind(*[number] * kind._length_)
     return kind(*[number] * len(kind._fields_)) if issubclass(kind, ctypes.Structure) else number
 
 
@@ -277,6 +279,8 @@ def texts_of(function, text):
         return TEXTS[f"{function}.{word}"]
     if word == "path":
         return [str(handles.FOLDER / name) for name in ("t.safetensors", "vocab.txt", "config.json")]
+    if word == "log_dir":
+        return [str(handles.FOLDER / "events")]
     if word == "dir":
         return [str(handles.FOLDER), str(handles.FOLDER / "sentence")]
     return TEXTS.get(word, ["weight", "fresh"])

@@ -44,6 +44,7 @@ FIELDS = {
     "br_rms_norm": {"eps": REALS},
     "br_group_norm": {"eps": REALS},
     "br_batch_norm": {"eps": REALS, "momentum": REALS},
+    "br_instance_norm": {"eps": REALS, "momentum": REALS},
     "br_conv": {"stride": COUNTS, "padding": COUNTS, "dilation": COUNTS, "groups": COUNTS},
     "br_conv_transpose": {"stride": COUNTS, "padding": COUNTS, "dilation": COUNTS, "groups": COUNTS,
                           "output_padding": COUNTS},
@@ -148,6 +149,7 @@ def theirs(struct, field, value):
         "br_rms_norm": lambda: norm(nn.RMSNorm, 6),
         "br_group_norm": lambda: norm(nn.GroupNorm, 2, 4),
         "br_batch_norm": lambda: norm(nn.BatchNorm1d, 4),
+        "br_instance_norm": lambda: norm(nn.InstanceNorm1d, 4),
         "br_conv": lambda: run(nn.Conv2d(4, 6, 3, **o), image),
         "br_conv_transpose": lambda: run(nn.ConvTranspose2d(4, 6, 3, **o), image),
         "br_max_pool": lambda: pool(nn.MaxPool2d),
@@ -286,6 +288,7 @@ class Library:
             "br_rms_norm": lambda: run(br.br_rms_norm_forward(keep(br.br_rms_norm_new(6, o)), x)),
             "br_group_norm": lambda: run(br.br_group_norm_forward(keep(br.br_group_norm_new(2, 4, o)), x)),
             "br_batch_norm": lambda: run(br.br_batch_norm_forward(keep(br.br_batch_norm1d_new(4, o)), x)),
+            "br_instance_norm": lambda: run(br.br_instance_norm_forward(keep(br.br_instance_norm1d_new(4, o)), x)),
             "br_conv": lambda: run(br.br_conv_forward(keep(br.br_conv2d_new(4, 6, 3, 3, True, o)), image)),
             "br_conv_transpose": lambda: run(
                 br.br_conv_forward(keep(br.br_conv_transpose2d_new(4, 6, 3, 3, True, o)), image)),

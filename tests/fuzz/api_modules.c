@@ -122,51 +122,60 @@ static br_embedding *limited_embedding(const api_args *a)
 
 #define REDUCTION ((br_reduction)(a->which[1] % 3))
 
-#define MODULES(M)                                                                               \
-    M(linear, br_linear_new(N(0), N(1), ON(0)))                                                  \
-    M(square_linear, br_linear_new(2, 2, ON(0)))                                                 \
-    M(embedding, limited_embedding(a))                                                           \
-    M(dropout, br_dropout_new(X(0)))                                                             \
-    M(relu, br_relu_new())                                                                       \
-    M(overwriting, overwriting(a))                                                               \
-    M(leaky_relu, br_leaky_relu_new(X(0)))                                                       \
-    M(softplus, br_softplus_new(X(0), X(1)))                                                     \
-    M(softmax, br_softmax_new(N(0)))                                                             \
-    M(flatten, br_flatten_new(N(0), -1))                                                         \
-    M(identity, br_identity_new())                                                               \
-    M(layer_norm, br_layer_norm_new(N(0), BR_OPTIONS(br_layer_norm, .elementwise_affine = ON(0), \
-                                                     .bias = ON(1))))                            \
-    M(rms_norm, br_rms_norm_new(N(0), BR_OPTIONS(br_rms_norm, .elementwise_affine = ON(0))))     \
-    M(batch_norm1d,                                                                              \
-      br_batch_norm1d_new(N(0), BR_OPTIONS(br_batch_norm, .affine = ON(0),                       \
-                                           .track_running_stats = ON(1), .momentum = X(0))))     \
-    M(batch_norm2d, br_batch_norm2d_new(N(0), NULL))                                             \
-    M(group_norm, br_group_norm_new(N(0), N(1), NULL))                                           \
-    M(conv1d, br_conv1d_new(N(0), N(1), N(2), ON(0), conv_options(a)))                           \
-    M(conv2d, br_conv2d_new(N(0), N(1), N(2), N(3), ON(0), conv_options(a)))                     \
-    M(conv_transpose1d, br_conv_transpose1d_new(N(0), N(1), N(2), ON(0), conv_options(a)))       \
-    M(conv_transpose2d, br_conv_transpose2d_new(N(0), N(1), N(2), N(3), ON(0), conv_options(a))) \
-    M(max_pool1d, br_max_pool1d_new(pool_options(a)))                                            \
-    M(max_pool2d, br_max_pool2d_new(pool_options(a)))                                            \
-    M(avg_pool1d, br_avg_pool1d_new(pool_options(a)))                                            \
-    M(avg_pool2d, br_avg_pool2d_new(pool_options(a)))                                            \
-    M(adaptive_pool, br_adaptive_avg_pool1d_new(N(0)))                                           \
-    M(rnn, br_rnn_new(N(0), N(1), rnn_options(a)))                                               \
-    M(lstm, br_lstm_new(N(0), N(1), rnn_options(a)))                                             \
-    M(gru, br_gru_new(N(0), N(1), rnn_options(a)))                                               \
-    M(positions, br_sinusoidal_positional_encoding_new(N(0), N(1), X(0)))                        \
-    M(rotary, br_rotary_embedding_new(N(0), N(1), X(0), ON(0)))                                  \
-    M(attention, br_multihead_attention_new(N(0), N(1), NULL))                                   \
-    M(encoder_layer, br_transformer_encoder_layer_new(N(0), N(1), transformer_options(a)))       \
-    M(encoder, br_transformer_encoder_new(N(0), N(1), N(3), ON(0), transformer_options(a)))      \
-    M(decoder_layer, br_transformer_decoder_layer_new(N(0), N(1), transformer_options(a)))       \
-    M(mse_loss, br_mse_loss_new(REDUCTION))                                                      \
-    M(huber_loss, br_huber_loss_new(REDUCTION, X(0)))                                            \
-    M(bce_loss, br_bce_loss_new(a->t[0], REDUCTION))                                             \
-    M(cross_entropy_loss,                                                                        \
-      br_cross_entropy_loss_new(BR_OPTIONS(br_cross_entropy, .weight = a->t[0],                  \
-                                           .reduction = REDUCTION, .label_smoothing = X(0))))    \
-    M(module_list, br_module_list_new())                                                         \
+#define MODULES(M)                                                                                \
+    M(linear, br_linear_new(N(0), N(1), ON(0)))                                                   \
+    M(square_linear, br_linear_new(2, 2, ON(0)))                                                  \
+    M(embedding, limited_embedding(a))                                                            \
+    M(dropout, br_dropout_new(X(0)))                                                              \
+    M(relu, br_relu_new())                                                                        \
+    M(overwriting, overwriting(a))                                                                \
+    M(leaky_relu, br_leaky_relu_new(X(0)))                                                        \
+    M(softplus, br_softplus_new(X(0), X(1)))                                                      \
+    M(softmax, br_softmax_new(N(0)))                                                              \
+    M(flatten, br_flatten_new(N(0), -1))                                                          \
+    M(prelu, br_prelu_new(N(0), X(0)))                                                            \
+    M(hardtanh, br_hardtanh_new(X(0), X(1)))                                                      \
+    M(glu, br_glu_new(N(0)))                                                                      \
+    M(pixel_shuffle, br_pixel_shuffle_new(N(0)))                                                  \
+    M(identity, br_identity_new())                                                                \
+    M(layer_norm, br_layer_norm_new(N(0), BR_OPTIONS(br_layer_norm, .elementwise_affine = ON(0),  \
+                                                     .bias = ON(1))))                             \
+    M(rms_norm, br_rms_norm_new(N(0), BR_OPTIONS(br_rms_norm, .elementwise_affine = ON(0))))      \
+    M(batch_norm1d,                                                                               \
+      br_batch_norm1d_new(N(0), BR_OPTIONS(br_batch_norm, .affine = ON(0),                        \
+                                           .track_running_stats = ON(1), .momentum = X(0))))      \
+    M(batch_norm2d, br_batch_norm2d_new(N(0), NULL))                                              \
+    M(instance_norm1d, br_instance_norm1d_new(N(0), BR_OPTIONS(br_instance_norm, .affine = ON(0), \
+                                                               .track_running_stats = ON(1))))    \
+    M(reflection_pad, br_reflection_pad_new(BR_DIMS(N(0), N(1))))                                 \
+    M(gru_cell, br_gru_cell_new(N(0), N(1), ON(0)))                                               \
+    M(lstm_cell, br_lstm_cell_new(N(0), N(1), ON(0)))                                             \
+    M(group_norm, br_group_norm_new(N(0), N(1), NULL))                                            \
+    M(conv1d, br_conv1d_new(N(0), N(1), N(2), ON(0), conv_options(a)))                            \
+    M(conv2d, br_conv2d_new(N(0), N(1), N(2), N(3), ON(0), conv_options(a)))                      \
+    M(conv_transpose1d, br_conv_transpose1d_new(N(0), N(1), N(2), ON(0), conv_options(a)))        \
+    M(conv_transpose2d, br_conv_transpose2d_new(N(0), N(1), N(2), N(3), ON(0), conv_options(a)))  \
+    M(max_pool1d, br_max_pool1d_new(pool_options(a)))                                             \
+    M(max_pool2d, br_max_pool2d_new(pool_options(a)))                                             \
+    M(avg_pool1d, br_avg_pool1d_new(pool_options(a)))                                             \
+    M(avg_pool2d, br_avg_pool2d_new(pool_options(a)))                                             \
+    M(adaptive_pool, br_adaptive_avg_pool1d_new(N(0)))                                            \
+    M(rnn, br_rnn_new(N(0), N(1), rnn_options(a)))                                                \
+    M(lstm, br_lstm_new(N(0), N(1), rnn_options(a)))                                              \
+    M(gru, br_gru_new(N(0), N(1), rnn_options(a)))                                                \
+    M(positions, br_sinusoidal_positional_encoding_new(N(0), N(1), X(0)))                         \
+    M(rotary, br_rotary_embedding_new(N(0), N(1), X(0), ON(0)))                                   \
+    M(attention, br_multihead_attention_new(N(0), N(1), NULL))                                    \
+    M(encoder_layer, br_transformer_encoder_layer_new(N(0), N(1), transformer_options(a)))        \
+    M(encoder, br_transformer_encoder_new(N(0), N(1), N(3), ON(0), transformer_options(a)))       \
+    M(decoder_layer, br_transformer_decoder_layer_new(N(0), N(1), transformer_options(a)))        \
+    M(mse_loss, br_mse_loss_new(REDUCTION))                                                       \
+    M(huber_loss, br_huber_loss_new(REDUCTION, X(0)))                                             \
+    M(bce_loss, br_bce_loss_new(a->t[0], REDUCTION))                                              \
+    M(cross_entropy_loss,                                                                         \
+      br_cross_entropy_loss_new(BR_OPTIONS(br_cross_entropy, .weight = a->t[0],                   \
+                                           .reduction = REDUCTION, .label_smoothing = X(0))))     \
+    M(module_list, br_module_list_new())                                                          \
     M(sequential, sequential(a))
 
 #define CONSTRUCTOR(name, expression)          \

@@ -36,7 +36,7 @@ def record(name, build, *sizes, forward=None):
         optimizer.step()
         losses.append(loss.item())
     tensors |= {"input": x, "target": target, "losses": torch.tensor(losses, dtype=torch.float64)}
-    tensors |= {"after/" + k: v for k, v in model.state_dict().items()}
+    tensors |= {"after/" + k: v.clone() for k, v in model.state_dict().items()}
     tensors["eval"] = forward(model.eval(), x).detach()
     save_file({k: v.contiguous() for k, v in tensors.items()}, HERE / f"{name}.safetensors")
 
@@ -58,6 +58,36 @@ record("norms", lambda: nn.Sequential(
     nn.LayerNorm((3, 4)), nn.Linear(4, 4), nn.LayerNorm(4, eps=0.1, bias=False), nn.RMSNorm((3, 4)),
     nn.Linear(4, 4), nn.LayerNorm(4, elementwise_affine=False), nn.Linear(4, 4),
     nn.RMSNorm(4, elementwise_affine=False)), 2, 3, 4)
+record("activations", lambda: nn.Sequential(
+    nn.Linear(4, 8), nn.PReLU(), nn.Softshrink(0.01), nn.Hardswish(), nn.Linear(8, 8), nn.GLU(),
+    nn.SELU(), nn.Linear(4, 4), nn.CELU(0.5), nn.Mish(), nn.Linear(4, 4), nn.PReLU(4, init=0.1),
+    nn.Softsign(), nn.Hardtanh(-0.5, 0.6), nn.Linear(4, 4), nn.Tanhshrink(), nn.LogSigmoid(),
+    nn.Linear(4, 4), nn.Threshold(-2, 0.3), nn.Hardshrink(0.01), nn.ReLU6(), nn.Linear(4, 4),
+    nn.Hardsigmoid()), 6, 4)
+record("instance_norms", lambda: nn.Sequential(
+    nn.InstanceNorm3d(2, affine=True, track_running_stats=True), nn.BatchNorm3d(2, eps=1e-2),
+    nn.Flatten(3), nn.InstanceNorm2d(2, momentum=0.3, track_running_stats=True), nn.Flatten(2),
+    nn.InstanceNorm1d(2, eps=1e-3, affine=True)), 3, 2, 4, 3, 2)
+record("volumes", lambda: nn.Sequential(
+    nn.Conv3d(2, 4, (2, 3, 2), padding=(1, 0, 1), groups=2), nn.Tanh(),
+    nn.MaxPool3d((2, 1, 2), stride=1), nn.ConvTranspose3d(4, 2, (1, 2, 3), stride=(1, 2, 1), bias=False),
+    nn.AvgPool3d(2, stride=1), nn.AdaptiveAvgPool3d((2, 1, 3))), 2, 2, 4, 5, 3)
+record("images", lambda: nn.Sequential(
+    nn.ReflectionPad2d((1, 2, 0, 1)), nn.Conv2d(2, 8, 2), nn.PixelShuffle(2),
+    nn.ReplicationPad2d((0, 1, 2, 1)), nn.ZeroPad2d((0, 0, 1, 1)),
+    nn.Upsample(scale_factor=(1.5, 2), mode="bilinear"), nn.Conv2d(2, 2, (4, 3)), nn.PixelUnshuffle(2),
+    nn.ConstantPad2d((1, 1, 0, 0), 0.5), nn.CircularPad2d((0, 1, 1, 1)),
+    nn.Unfold((3, 2), dilation=(1, 2), padding=(0, 1), stride=(2, 1)), nn.Linear(68, 12),
+    nn.Fold((5, 5), (2, 3))), 2, 2, 4, 5)
+record("bilinear", lambda: nn.Bilinear(3, 4, 5), 6, 7,
+       forward=lambda model, x: model(x[:, :3], x[:, 3:]))
+record("embedding_bag", lambda: nn.EmbeddingBag(10, 4, mode="sum", padding_idx=2), 5, 3,
+       forward=lambda model, x: model(torch.arange(15).view(5, 3) % 10, per_sample_weights=x))
+record("embedding_bag_max_norm", lambda: nn.EmbeddingBag(10, 4, max_norm=1.5), 5, 4,
+       forward=lambda model, x: x * model(torch.arange(15) % 10, torch.tensor([0, 2, 2, 7, 11])))
+record("parameter_list", lambda: nn.ModuleDict({
+    "first": nn.Linear(3, 2), "scales": nn.ParameterList([torch.ones(2), torch.full((2,), 0.5)])}),
+    4, 3, forward=lambda model, x: model["first"](x) * model["scales"][0] + model["scales"][1])
 
 
 def parametrized():
@@ -105,3 +135,21 @@ for name, build in {
     "rnn_lengths": lambda: nn.RNN(3, 4, num_layers=2, bias=False),
 }.items():
     record(name, build, 5, 2, 3, forward=with_lengths)
+
+
+def steps(model, x):
+    """Returns all states of a cell that begins with zeros, and the last state of its cells."""
+    state, states = None, []
+    for row in x:
+        state = model(row, state)
+        states.append(state[0] if isinstance(state, tuple) else state)
+    return torch.cat([*states, state[1]] if isinstance(state, tuple) else states)
+
+
+for name, build in {
+    "lstm_cell": lambda: nn.LSTMCell(3, 4),
+    "gru_cell": lambda: nn.GRUCell(3, 4),
+    "rnn_cell": lambda: nn.RNNCell(3, 4, bias=False),
+    "rnn_cell_relu": lambda: nn.RNNCell(3, 4, nonlinearity="relu"),
+}.items():
+    record(name, build, 3, 2, 3, forward=steps)

@@ -247,6 +247,12 @@ Test(options, structs_of_another_version_are_refused)
 Test(options, bare_structs_are_refused_by_modules)
 {
     refused_module(br_batch_norm, br_batch_norm1d_new(2, &bare));
+    refused_module(br_instance_norm, br_instance_norm1d_new(2, &bare));
+    refused_module(br_conv3d, br_conv3d_new(1, 1, BR_TRIPLE(1, 1, 1), true, &bare));
+    refused_module(br_pool3d, br_avg_pool3d_new(&bare));
+    refused_module(br_interpolate, br_upsample_new(&bare));
+    refused_module(br_fold, br_fold_new(2, 2, &bare));
+    refused_module(br_embedding_bag, br_embedding_bag_new(2, 2, &bare));
     refused_module(br_conv, br_conv1d_new(1, 1, 2, true, &bare));
     refused_module(br_conv, br_conv_transpose1d_new(1, 1, 2, true, &bare));
     refused_module(br_pool, br_max_pool1d_new(&bare));

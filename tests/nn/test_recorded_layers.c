@@ -140,6 +140,118 @@ static void *norms(void)
         br_rms_norm_shape_new(BR_SHAPE(4), BR_OPTIONS(br_rms_norm, .elementwise_affine = false))));
 }
 
+static void *activations(void)
+{
+    return br_sequential_new(BR_MODULES(
+        br_linear_new(4, 8, true), br_prelu_new(1, 0.25), br_softshrink_new(0.01),
+        br_hardswish_new(), br_linear_new(8, 8, true), br_glu_new(-1), br_selu_new(),
+        br_linear_new(4, 4, true), br_celu_new(0.5), br_mish_new(), br_linear_new(4, 4, true),
+        br_prelu_new(4, 0.1), br_softsign_new(), br_hardtanh_new(-0.5, 0.6),
+        br_linear_new(4, 4, true), br_tanhshrink_new(), br_logsigmoid_new(),
+        br_linear_new(4, 4, true), br_threshold_new(-2, 0.3), br_hardshrink_new(0.01),
+        br_relu6_new(), br_linear_new(4, 4, true), br_hardsigmoid_new()));
+}
+
+#define INSTANCE_NORM(...) BR_OPTIONS(br_instance_norm, __VA_ARGS__)
+
+static void *instance_norms(void)
+{
+    return br_sequential_new(BR_MODULES(
+        br_instance_norm3d_new(2, INSTANCE_NORM(.affine = true, .track_running_stats = true)),
+        br_batch_norm3d_new(2, NORM(.eps = 1e-2)), br_flatten_new(3, -1),
+        br_instance_norm2d_new(2, INSTANCE_NORM(.momentum = 0.3, .track_running_stats = true)),
+        br_flatten_new(2, -1),
+        br_instance_norm1d_new(2, INSTANCE_NORM(.eps = 1e-3, .affine = true))));
+}
+
+#define POOL3D(...) BR_OPTIONS(br_pool3d, __VA_ARGS__)
+
+static void *volumes(void)
+{
+    return br_sequential_new(BR_MODULES(
+        br_conv3d_new(2, 4, BR_TRIPLE(2, 3, 2), true,
+                      BR_OPTIONS(br_conv3d, .padding = { 1, 0, 1 }, .groups = 2)),
+        br_tanh_new(), br_max_pool3d_new(POOL3D(.kernel_size = { 2, 1, 2 }, .stride = { 1, 1, 1 })),
+        br_conv_transpose3d_new(4, 2, BR_TRIPLE(1, 2, 3), false,
+                                BR_OPTIONS(br_conv3d, .stride = { 1, 2, 1 })),
+        br_avg_pool3d_new(POOL3D(.kernel_size = { 2, 2, 2 }, .stride = { 1, 1, 1 })),
+        br_adaptive_avg_pool3d_new(2, 1, 3)));
+}
+
+static void *images(void)
+{
+    return br_sequential_new(BR_MODULES(
+        br_reflection_pad_new(BR_DIMS(1, 2, 0, 1)), br_conv2d_new(2, 8, 2, 2, true, NULL),
+        br_pixel_shuffle_new(2), br_replication_pad_new(BR_DIMS(0, 1, 2, 1)),
+        br_zero_pad_new(BR_DIMS(0, 0, 1, 1)),
+        br_upsample_new(BR_OPTIONS(br_interpolate, .scale_factor = { 1.5, 2 },
+                                   .mode = BR_INTERPOLATE_BILINEAR)),
+        br_conv2d_new(2, 2, 4, 3, true, NULL), br_pixel_unshuffle_new(2),
+        br_constant_pad_new(BR_DIMS(1, 1, 0, 0), 0.5), br_circular_pad_new(BR_DIMS(0, 1, 1, 1)),
+        br_unfold_new(BR_OPTIONS(br_fold, .kernel_size = { 3, 2 }, .dilation = { 1, 2 },
+                                 .padding = { 0, 1 }, .stride = { 2, 1 })),
+        br_linear_new(68, 12, true),
+        br_fold_new(5, 5, BR_OPTIONS(br_fold, .kernel_size = { 2, 3 }))));
+}
+
+static void *bilinear(void)
+{
+    return br_bilinear_new(3, 4, 5, true);
+}
+
+static br_tensor *bilinear_forward(void *model, br_tensor *x)
+{
+    return br_bilinear_forward(model, br_slice(x, 1, 0, 3, 1), br_slice(x, 1, 3, 7, 1));
+}
+
+static void *embedding_bag(void)
+{
+    return br_embedding_bag_new(10, 4,
+                                BR_OPTIONS(br_embedding_bag, .mode = BR_BAG_SUM, .padding_idx = 2));
+}
+
+static br_tensor *fifteen_indices(void)
+{
+    return br_cat(BR_INPUTS(br_arange(0, 10, 1, BR_I64), br_arange(0, 5, 1, BR_I64)), 0);
+}
+
+static br_tensor *weighted_bags(void *model, br_tensor *x)
+{
+    return br_embedding_bag_forward(model, br_reshape(fifteen_indices(), BR_SHAPE(5, 3)), NULL, x);
+}
+
+static void *embedding_bag_max_norm(void)
+{
+    br_embedding_bag *self = br_embedding_bag_new(10, 4, NULL);
+    self->max_norm = 1.5;
+    return self;
+}
+
+static br_tensor *bags_with_offsets(void *model, br_tensor *x)
+{
+    br_tensor *offsets = br_from_i64(BR_SHAPE(5), (int64_t[]){ 0, 2, 2, 7, 11 });
+    return br_mul(x, br_embedding_bag_forward(model, fifteen_indices(), offsets, NULL));
+}
+
+static void *parameter_list(void)
+{
+    br_module_dict *self = br_module_dict_new();
+    br_module_dict_add(self, "first", br_linear_new(3, 2, true));
+    br_parameter_list *scales = br_parameter_list_new();
+    br_parameter_list_append(scales, br_ones(BR_SHAPE(2), BR_F32));
+    br_parameter_list_append(scales, br_full(BR_SHAPE(2), 0.5, BR_F32));
+    br_module_dict_add(self, "scales", scales);
+    return self;
+}
+
+static br_tensor *scaled(void *model, br_tensor *x)
+{
+    br_parameter_list *scales = br_module_dict_at(model, "scales");
+    br_tensor *y = br_mul(br_linear_forward(br_module_dict_at(model, "first"), x),
+                          br_parameter_list_at(scales, 0));
+    return br_add(y, br_parameter_list_at(scales, -1));
+}
+
 /* Weight norm and spectral norm with various options, and both on one weight. */
 static void *parametrized(void)
 {
@@ -234,11 +346,55 @@ static void *rnn_lengths(void)
     return br_rnn_new(3, 4, RNN(.num_layers = 2, .bias = false));
 }
 
+static void *lstm_cell(void)
+{
+    return br_lstm_cell_new(3, 4, true);
+}
+
+static void *gru_cell(void)
+{
+    return br_gru_cell_new(3, 4, true);
+}
+
+static void *rnn_cell(void)
+{
+    return br_rnn_cell_new(3, 4, false, false);
+}
+
+static void *rnn_cell_relu(void)
+{
+    return br_rnn_cell_new(3, 4, true, true);
+}
+
+/* Returns all states of a cell that begins with zeros, and the last state of its cells. */
+static br_tensor *cell_steps(void *model, br_tensor *x)
+{
+    br_tensor *states[4], *h = NULL, *c = NULL;
+    int n = (int)br_size(x, 0);
+    for (int i = 0; i < n; i++)
+        states[i] = h = br_rnn_cell_forward(model, br_select(x, 0, i), h, c, &c);
+    if (c)
+        states[n++] = c;
+    return br_cat(n, states, 0);
+}
+
 static const recorded_model models[] = {
     { "vision", vision, br_forward, 0 },
     { "series", series, br_forward, 0 },
     { "norms", norms, br_forward, 0 },
     { "parametrized", parametrized, br_forward, 3e-7 },
+    { "activations", activations, br_forward, 0 },
+    { "instance_norms", instance_norms, br_forward, 0 },
+    { "volumes", volumes, br_forward, 0 },
+    { "images", images, br_forward, 0 },
+    { "bilinear", bilinear, bilinear_forward, 0 },
+    { "embedding_bag", embedding_bag, weighted_bags, 0 },
+    { "embedding_bag_max_norm", embedding_bag_max_norm, bags_with_offsets, 0 },
+    { "parameter_list", parameter_list, scaled, 0 },
+    { "lstm_cell", lstm_cell, cell_steps, 0 },
+    { "gru_cell", gru_cell, cell_steps, 0 },
+    { "rnn_cell", rnn_cell, cell_steps, 0 },
+    { "rnn_cell_relu", rnn_cell_relu, cell_steps, 0 },
     { "lstm", lstm, output_and_states, 0 },
     { "lstm_plain", lstm_plain, output_and_states, 0 },
     { "gru", gru, output_and_states, 0 },

@@ -38,6 +38,48 @@ BR_API br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_
                                       int64_t padding_idx);
 BR_API br_tensor *br_embedding_forward(br_embedding *self, br_tensor *index);
 
+typedef struct br_embedding_bag {
+    br_module base;
+    br_tensor *weight; /* [num_embeddings, embedding_dim] */
+    int64_t num_embeddings, embedding_dim;
+    double max_norm, norm_type; /* as in br_embedding */
+    br_embedding_bag_options options;
+} br_embedding_bag;
+/* Creates nn.EmbeddingBag, with the weights of nn.Embedding. `options` may be NULL. Its
+ * per_sample_weights must be NULL: they are an argument of the forward. */
+BR_API br_embedding_bag *br_embedding_bag_new(int64_t num_embeddings, int64_t embedding_dim,
+                                              const br_embedding_bag_options *options);
+/* Returns br_f_embedding_bag() of the index. `offsets` and `per_sample_weights` may be NULL. */
+BR_API br_tensor *br_embedding_bag_forward(br_embedding_bag *self, br_tensor *index,
+                                           br_tensor *offsets, br_tensor *per_sample_weights);
+
+typedef struct br_bilinear {
+    br_module base;
+    br_tensor *weight; /* [out_features, in1_features, in2_features] */
+    br_tensor *bias;   /* [out_features] or NULL */
+    int64_t in1_features, in2_features, out_features;
+} br_bilinear;
+/* Creates nn.Bilinear. Weights and bias are uniform on +-1/sqrt(in1_features), from the same random
+ * numbers as in PyTorch. */
+BR_API br_bilinear *br_bilinear_new(int64_t in1_features, int64_t in2_features,
+                                    int64_t out_features, bool bias);
+/* Returns [*, out_features] for x1 [*, in1_features] and x2 [*, in2_features]. */
+BR_API br_tensor *br_bilinear_forward(br_bilinear *self, br_tensor *x1, br_tensor *x2);
+
+typedef struct br_distance {
+    br_module base;
+    int64_t dim; /* of CosineSimilarity */
+    double p;    /* of PairwiseDistance */
+    double eps;
+    bool keepdim;
+    bool cosine; /* private: which of the two */
+} br_distance;
+/* Create nn.CosineSimilarity (PyTorch's defaults are 1 and 1e-8) and nn.PairwiseDistance (2, 1e-6
+ * and false). */
+BR_API br_distance *br_cosine_similarity_new(int64_t dim, double eps);
+BR_API br_distance *br_pairwise_distance_new(double p, double eps, bool keepdim);
+BR_API br_tensor *br_distance_forward(br_distance *self, br_tensor *x1, br_tensor *x2);
+
 typedef struct br_dropout {
     br_module base;
     double p;
@@ -70,9 +112,36 @@ BR_API br_activation *br_softplus_new(double beta, double threshold);
 BR_API br_activation *br_softmax_new(int64_t dim);
 BR_API br_activation *br_log_softmax_new(int64_t dim);
 BR_API br_activation *br_identity_new(void);
+BR_API br_activation *br_relu6_new(void);
+BR_API br_activation *br_hardsigmoid_new(void);
+BR_API br_activation *br_hardswish_new(void);
+BR_API br_activation *br_selu_new(void);
+BR_API br_activation *br_mish_new(void);
+BR_API br_activation *br_softsign_new(void);
+BR_API br_activation *br_tanhshrink_new(void);
+BR_API br_activation *br_logsigmoid_new(void);
+/* PyTorch's defaults are alpha 1, lambda 0.5, min -1, max 1 and dim -1. */
+BR_API br_activation *br_celu_new(double alpha);
+BR_API br_activation *br_hardshrink_new(double lambda);
+BR_API br_activation *br_softshrink_new(double lambda);
+BR_API br_activation *br_hardtanh_new(double min, double max);
+BR_API br_activation *br_threshold_new(double threshold, double value);
+BR_API br_activation *br_glu_new(int64_t dim);
 /* PyTorch's defaults are start_dim 1 and end_dim -1. */
 BR_API br_activation *br_flatten_new(int64_t start_dim, int64_t end_dim);
+BR_API br_activation *br_pixel_shuffle_new(int64_t upscale_factor);
+BR_API br_activation *br_pixel_unshuffle_new(int64_t downscale_factor);
 BR_API br_tensor *br_activation_forward(br_activation *self, br_tensor *x);
+
+typedef struct br_prelu {
+    br_module base;
+    br_tensor *weight; /* [num_parameters] */
+    int64_t num_parameters;
+} br_prelu;
+/* Creates nn.PReLU, with one weight or one for each channel (PyTorch's defaults are 1 and an
+ * initial value of 0.25). */
+BR_API br_prelu *br_prelu_new(int64_t num_parameters, double init);
+BR_API br_tensor *br_prelu_forward(br_prelu *self, br_tensor *x);
 
 /* Returns the activation function with a name of transformers' ACT2FN, such as "gelu_new", or NULL
  * without an error if there is none. It overwrites x if br_may_overwrite(x) is true. */
@@ -105,6 +174,29 @@ BR_API int64_t br_module_list_size(const br_module_list *self);
 /* Returns module i; a negative i counts from the end. Returns NULL and sets an error if i is out of
  * range. */
 BR_API void *br_module_list_at(const br_module_list *self, int64_t i);
+
+/* Modules under names of your own. */
+typedef struct br_module_dict {
+    br_module base;
+} br_module_dict;
+BR_API br_module_dict *br_module_dict_new(void);
+/* Adds the module, of which the dict takes ownership, under a new key, and returns it. */
+BR_API void *br_module_dict_add(br_module_dict *self, const char *key, void *module);
+/* Returns the module of that key. Returns NULL and sets an error if there is none. The functions of
+ * children in module.h count and list the modules. */
+BR_API void *br_module_dict_at(const br_module_dict *self, const char *key);
+
+/* A list of parameters, named "0", "1", ... */
+typedef struct br_parameter_list {
+    br_module base;
+} br_parameter_list;
+BR_API br_parameter_list *br_parameter_list_new(void);
+/* Registers t as the next parameter and returns it, as br_parameter() does. */
+BR_API br_tensor *br_parameter_list_append(br_parameter_list *self, br_tensor *t);
+BR_API int64_t br_parameter_list_size(const br_parameter_list *self);
+/* Returns parameter i; a negative i counts from the end. Returns NULL and sets an error if i is out
+ * of range. */
+BR_API br_tensor *br_parameter_list_at(br_parameter_list *self, int64_t i);
 
 /* ---- Positions (nn/positions.c) -------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* brasa/nn/norms.h - layer, RMS, batch and group norm; part of brasa/nn.h. */
+/* brasa/nn/norms.h - layer, RMS, batch, group and instance norm; part of brasa/nn.h. */
 #ifndef BRASA_NN_NORMS_H
 #define BRASA_NN_NORMS_H
 
@@ -80,11 +80,13 @@ typedef struct br_batch_norm {
     int min_dims, max_dims; /* allowed numbers of dimensions of x */
     br_batch_norm_options options;
 } br_batch_norm;
-/* Create nn.BatchNorm1d, for x [N, C] or [N, C, L], and nn.BatchNorm2d, for x [N, C, H, W].
- * `options` may be NULL. */
+/* Create nn.BatchNorm1d, for x [N, C] or [N, C, L], nn.BatchNorm2d, for x [N, C, H, W], and
+ * nn.BatchNorm3d, for x [N, C, D, H, W]. `options` may be NULL. */
 BR_API br_batch_norm *br_batch_norm1d_new(int64_t num_features,
                                           const br_batch_norm_options *options);
 BR_API br_batch_norm *br_batch_norm2d_new(int64_t num_features,
+                                          const br_batch_norm_options *options);
+BR_API br_batch_norm *br_batch_norm3d_new(int64_t num_features,
                                           const br_batch_norm_options *options);
 BR_API br_tensor *br_batch_norm_forward(br_batch_norm *self, br_tensor *x);
 
@@ -107,6 +109,37 @@ typedef struct br_group_norm {
 BR_API br_group_norm *br_group_norm_new(int64_t num_groups, int64_t num_channels,
                                         const br_group_norm_options *options);
 BR_API br_tensor *br_group_norm_forward(br_group_norm *self, br_tensor *x);
+
+typedef struct br_instance_norm_options {
+    size_t struct_size;
+    double eps;
+    double momentum; /* momentum of the running statistics */
+    bool affine;
+    bool track_running_stats; /* if true, evaluation uses the running statistics */
+} br_instance_norm_options;
+#define br_instance_norm_default_fields \
+    .struct_size = sizeof(br_instance_norm_options), .eps = 1e-5, .momentum = 0.1
+BR_API br_instance_norm_options br_instance_norm_defaults(void);
+
+typedef struct br_instance_norm {
+    br_module base;
+    br_tensor *weight, *bias;              /* [num_features], initially ones and zeros; or NULL */
+    br_tensor *running_mean, *running_var; /* [num_features], initially zeros and ones; or NULL */
+    br_tensor *num_batches_tracked;        /* i64; stays 0, as in PyTorch */
+    int64_t num_features;
+    int dims; /* the number of dimensions of x after the channels */
+    br_instance_norm_options options;
+} br_instance_norm;
+/* Create nn.InstanceNorm1d, for x [N, C, L], nn.InstanceNorm2d, for x [N, C, H, W], and
+ * nn.InstanceNorm3d, for x [N, C, D, H, W]. N may be absent. `options` may be NULL: no parameters
+ * and no running statistics. */
+BR_API br_instance_norm *br_instance_norm1d_new(int64_t num_features,
+                                                const br_instance_norm_options *options);
+BR_API br_instance_norm *br_instance_norm2d_new(int64_t num_features,
+                                                const br_instance_norm_options *options);
+BR_API br_instance_norm *br_instance_norm3d_new(int64_t num_features,
+                                                const br_instance_norm_options *options);
+BR_API br_tensor *br_instance_norm_forward(br_instance_norm *self, br_tensor *x);
 
 #ifdef __cplusplus
 }

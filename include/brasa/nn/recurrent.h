@@ -1,4 +1,4 @@
-/* brasa/nn/recurrent.h - RNN, LSTM and GRU; part of brasa/nn.h. */
+/* brasa/nn/recurrent.h - RNN, LSTM and GRU, and their cells; part of brasa/nn.h. */
 #ifndef BRASA_NN_RECURRENT_H
 #define BRASA_NN_RECURRENT_H
 
@@ -49,6 +49,28 @@ BR_API br_tensor *br_rnn_forward(br_rnn *self, br_tensor *input, br_tensor *h_0,
 BR_API br_tensor *br_rnn_forward_lengths(br_rnn *self, br_tensor *input, br_tensor *lengths,
                                          br_tensor *h_0, br_tensor *c_0, br_tensor **h_n,
                                          br_tensor **c_n);
+
+/* ---- Cells (nn/recurrent_cells.c) ------------------------------------------------------------ */
+
+typedef struct br_rnn_cell {
+    br_module base;
+    br_tensor *weight_ih; /* [gates * hidden_size, input_size]; 4 gates in an LSTM, 3 in a GRU */
+    br_tensor *weight_hh; /* [gates * hidden_size, hidden_size] */
+    br_tensor *bias_ih, *bias_hh; /* [gates * hidden_size] or NULL */
+    int64_t input_size, hidden_size;
+    int kind; /* private: the kind of cell */
+} br_rnn_cell;
+/* Create nn.RNNCell, with relu instead of tanh if `relu` is true, nn.LSTMCell and nn.GRUCell: one
+ * step of a layer. All parameters are uniform on +-1/sqrt(hidden_size). */
+BR_API br_rnn_cell *br_rnn_cell_new(int64_t input_size, int64_t hidden_size, bool bias, bool relu);
+BR_API br_rnn_cell *br_lstm_cell_new(int64_t input_size, int64_t hidden_size, bool bias);
+BR_API br_rnn_cell *br_gru_cell_new(int64_t input_size, int64_t hidden_size, bool bias);
+/* Returns the next state [N, hidden_size] for input [N, input_size] and the state h [N,
+ * hidden_size], without the dimension N if the input has none. An LSTM also has a cell state c of
+ * that shape, and stores the next one in *c_next unless c_next is NULL; with other cells c must be
+ * NULL, and *c_next is NULL. NULL for h or c means zeros. */
+BR_API br_tensor *br_rnn_cell_forward(br_rnn_cell *self, br_tensor *input, br_tensor *h,
+                                      br_tensor *c, br_tensor **c_next);
 
 #ifdef __cplusplus
 }
