@@ -111,6 +111,9 @@ Test(metrics, measures_of_classes)
     check_values(br_fbeta_score(more, 1, BR_AVERAGE_MACRO), &recorded_measures[2][1], 1, "macro");
     check_values(br_fbeta_score(more, 1, BR_AVERAGE_WEIGHTED), &recorded_measures[2][2], 1,
                  "weighted");
+    /* A class that is never predicted counts. */
+    br_tensor *missed = br_from_i64(BR_SHAPE(2, 2), (int64_t[]){ 2, 0, 3, 0 });
+    check_values(br_fbeta_score(missed, 1, BR_AVERAGE_MACRO), (double[]){ 2.0 / 7 }, 1, "missed");
     br_tensor *none = br_zeros(BR_SHAPE(2, 2), BR_I64);
     check_values(br_accuracy(none), (double[]){ NAN }, 1, "no examples");
     check_values(br_recall(none, BR_AVERAGE_MACRO), (double[]){ 0 }, 1, "no examples");
