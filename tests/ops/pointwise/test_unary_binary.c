@@ -498,12 +498,13 @@ static const kernel kernels[] = { BR_POINTWISE_KERNELS(UNARY_KERNEL, BINARY_KERN
                                   UNARY_KERNEL(exp, 0) UNARY_KERNEL(log, 0) BINARY_KERNEL(pow, 0) };
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 
-static const double tolerances[] = { 1e-5, 1e-8 }; /* of isclose; all kernels get them */
+/* Of isclose, and what nan_to_num writes; all kernels get them. */
+static const double numbers[] = { 1e-5, 1e-8, -1 };
 
 static br_tensor *run(const kernel *k, br_tensor *a, br_tensor *b)
 {
     br_tensor *y = br_empty(br_ndim(a), br_sizes(a), k->compares ? BR_BOOL : br_dtype_of(a));
-    br__pointwise(k->kernel, 1 + k->operands, (const br_tensor *[]){ y, a, b }, tolerances);
+    br__pointwise(k->kernel, 1 + k->operands, (const br_tensor *[]){ y, a, b }, numbers);
     return y;
 }
 
