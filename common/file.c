@@ -113,5 +113,5 @@ char *file_pattern(const char *folder, const char *names)
 
 bool file_make_directory(const char *path)
 {
-    return br__make_directory("output", path);
+    return br__make_directory("output", path, NULL, NULL);
 }

@@ -213,23 +213,37 @@ static void close_replacement(br_replacement *r)
     *r = (br_replacement){ .fd = -1, .directory = -1 };
 }
 
+typedef struct directory_maker {
+    const char *op;
+    bool (*note)(void *context, char *path);
+    void *context;
+} directory_maker;
+
 /* Makes the directory of the first n bytes of a path, unless it exists. */
-static bool make_one_directory(const char *op, const char *path, size_t n)
+static bool make_one_directory(const directory_maker *m, const char *path, size_t n)
 {
     char *part = br_format("%.*s", (int)n, path);
     struct stat st;
-    bool ok = part && (mkdir(part, 0777) == 0 ||
-                       (errno == EEXIST && stat(part, &st) == 0 && S_ISDIR(st.st_mode)));
-    if (part && !ok) {
-        errno = errno == EEXIST ? ENOTDIR : errno;
-        fail_errno(op, part, "cannot create the directory");
+    if (!part)
+        return false;
+    bool made = mkdir(part, 0777) == 0;
+    if (made && m->note)
+        return m->note(m->context, part);
+    const int error = errno;
+    bool ok = made || (error == EEXIST && stat(part, &st) == 0 && S_ISDIR(st.st_mode));
+    if (!ok) {
+        errno = error == EEXIST ? ENOTDIR : error;
+        br__fail_file(errno == ENOMEM ? BR_ERROR_MEMORY : BR_ERROR_IO, m->op, part,
+                      "cannot create the directory: %s", strerror(errno));
     }
     br_free(part);
     return ok;
 }
 
-bool br__make_directory(const char *op, const char *path)
+bool br__make_directory(const char *op, const char *path, bool (*note)(void *context, char *path),
+                        void *context)
 {
+    const directory_maker maker = { op, note, context };
     struct stat st;
     if (br_failed())
         return false;
@@ -239,7 +253,7 @@ bool br__make_directory(const char *op, const char *path)
     do {
         n += strspn(path + n, "/");
         n += strcspn(path + n, "/");
-        if (!make_one_directory(op, path, n))
+        if (!make_one_directory(&maker, path, n))
             return false;
     } while (path[n + strspn(path + n, "/")]);
     return true;

@@ -44,8 +44,11 @@ bool br__read_file(const char *op, const char *path, int fd, void *out, size_t n
  * an error on failure, or if the file is larger than `limit` bytes. */
 char *br__read_text(const char *op, const char *path, uint64_t limit, size_t *length);
 
-/* Makes a directory and its parents, unless they exist. Returns false and an error on failure. */
-bool br__make_directory(const char *op, const char *path);
+/* Makes a directory and its parents, unless they exist. Calls `note`, unless it is NULL, with each
+ * that was made; it takes ownership of the path, and returns false on failure. Returns false and an
+ * error on failure. */
+bool br__make_directory(const char *op, const char *path, bool (*note)(void *context, char *path),
+                        void *context);
 
 /* A temporary file beside `path` that is renamed to `path` when it is complete. */
 typedef struct br_replacement {

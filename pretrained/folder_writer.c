@@ -22,8 +22,9 @@ static bool fail_errno(const br_folder_writer *w, const char *path, const char *
 /* ---- Directories ----------------------------------------------------------------------------- */
 
 /* Adds a directory that was made, and takes ownership of `path`. */
-static bool note_made(br_folder_writer *w, char *path)
+static bool note_made(void *writer, char *path)
 {
+    br_folder_writer *w = writer;
     char **made = br__grow(w->made, &w->made_capacity, w->n_made, sizeof *made);
     if (!made) {
         rmdir(path);
@@ -35,43 +36,10 @@ static bool note_made(br_folder_writer *w, char *path)
     return true;
 }
 
-/* Makes the directory of the first n bytes of a path, if there is none. */
-static bool make_one(br_folder_writer *w, const char *path, size_t n)
-{
-    char *part = br_format("%.*s", (int)n, path);
-    struct stat st;
-    if (!part)
-        return false;
-    if (mkdir(part, 0777) == 0)
-        return note_made(w, part);
-    bool exists = errno == EEXIST;
-    bool ok = exists ? stat(part, &st) == 0 && S_ISDIR(st.st_mode) : false;
-    if (!ok && exists)
-        errno = ENOTDIR;
-    if (!ok)
-        fail_errno(w, part, "cannot create the directory");
-    br_free(part);
-    return ok;
-}
-
-static bool make_directory(br_folder_writer *w, const char *path)
-{
-    struct stat st;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return true; /* its parents may be directories that we must not search */
-    for (size_t n = 1;; n++) {
-        n += strcspn(path + n, "/");
-        if (!make_one(w, path, n))
-            return false;
-        if (!path[n] || !path[n + strspn(path + n, "/")])
-            return true;
-    }
-}
-
 bool br__writer_begin(br_folder_writer *w, const char *op, const char *dir)
 {
     *w = (br_folder_writer){ .op = op, .dir = dir };
-    return make_directory(w, dir);
+    return br__make_directory(op, dir, note_made, w);
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */
@@ -160,7 +128,9 @@ static bool copy_entry(br_folder_writer *w, const char *source, const char *targ
     char *from = br_format("%s/%s", source, name), *to = br_format("%s/%s", target, name);
     struct stat st;
     bool is_folder = from && stat(from, &st) == 0 && S_ISDIR(st.st_mode);
-    bool ok = from && to && (is_folder || (make_directory(w, target) && add_copy(w, from, to)));
+    bool ok =
+        from && to &&
+        (is_folder || (br__make_directory(w->op, target, note_made, w) && add_copy(w, from, to)));
     br_free(from);
     br_free(to);
     return ok;

@@ -34,6 +34,17 @@ bool br__text_add(br__text *text, const char *format, ...)
     return ok;
 }
 
+bool br__text_append(br__text *text, const void *bytes, size_t n)
+{
+    if (br_failed() || !reserve(text, text->length + n + 1))
+        return false;
+    if (n > 0)
+        memcpy(text->data + text->length, bytes, n);
+    text->length += n;
+    text->data[text->length] = '\0';
+    return true;
+}
+
 void br__text_truncate(br__text *text, size_t length)
 {
     if (length >= text->length)

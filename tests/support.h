@@ -59,6 +59,14 @@ static inline void check_end(void)
         br_clear_error();                                                                \
     } while (0)
 
+/* Same, and the error has this code. */
+#define check_fails_with(expression, code, part)                         \
+    do {                                                                 \
+        cr_assert(!(expression), "%s did not fail", #expression);        \
+        cr_assert_eq(br_error_code(), (code), "%s", br_error_message()); \
+        check_fails(NULL, part);                                         \
+    } while (0)
+
 /* Options for br_gradcheck(): f64 allows tighter tolerances than PyTorch's defaults. */
 #define TIGHTLY BR_OPTIONS(br_gradcheck, .atol = 1e-7, .rtol = 1e-5)
 

@@ -42,11 +42,11 @@ static bool fail(const br_event_file *self, const char *what)
 
 static bool write_record(br_event_file *self, const br_message *m)
 {
-    uint64_t n = (uint64_t)m->n;
-    uint32_t length_sum = masked(&n, sizeof n), sum = masked(m->bytes, n);
+    uint64_t n = m->length;
+    uint32_t length_sum = masked(&n, sizeof n), sum = masked(m->data, n);
     bool ok = fwrite(&n, sizeof n, 1, self->file) == 1 &&
               fwrite(&length_sum, sizeof length_sum, 1, self->file) == 1 &&
-              fwrite(m->bytes, 1, n, self->file) == n &&
+              fwrite(m->data, 1, n, self->file) == n &&
               fwrite(&sum, sizeof sum, 1, self->file) == 1 && fflush(self->file) == 0;
     return ok || fail(self, "cannot be written");
 }
@@ -86,7 +86,7 @@ bool br__event_file_open(br_event_file *self, const char *op, const char *folder
     if (!self->file)
         return fail(self, "cannot be opened");
     br_message version = { 0 };
-    br__message_append(&version, "brain.Event:2", 13);
+    br__text_append(&version, "brain.Event:2", 13);
     return br__event_file_add(self, 0, 3, &version);
 }
 

@@ -8,23 +8,8 @@ enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* wire types */
 
 void br__message_free(br_message *m)
 {
-    br_free(m->bytes);
+    br_free(m->data);
     *m = (br_message){ 0 };
-}
-
-void br__message_append(br_message *m, const void *bytes, size_t n)
-{
-    if (n == 0 || br_failed())
-        return;
-    int64_t last = m->n + (int64_t)n - 1;
-    while (m->capacity <= last) {
-        void *grown = br__grow_from(256, m->bytes, &m->capacity, m->capacity, 1);
-        if (!grown)
-            return;
-        m->bytes = grown;
-    }
-    memcpy(m->bytes + m->n, bytes, n);
-    m->n += (int64_t)n;
 }
 
 static void add_varint(br_message *m, uint64_t value)
@@ -34,7 +19,7 @@ static void add_varint(br_message *m, uint64_t value)
     for (; value >= 0x80; value >>= 7)
         bytes[n++] = (unsigned char)(value | 0x80);
     bytes[n++] = (unsigned char)value;
-    br__message_append(m, bytes, n);
+    br__text_append(m, bytes, n);
 }
 
 static void add_key(br_message *m, unsigned field, unsigned kind)
@@ -53,7 +38,7 @@ void br__message_integer(br_message *m, unsigned field, int64_t value)
 void br__message_double_of_one(br_message *m, unsigned field, double value)
 {
     add_key(m, field, FIXED64);
-    br__message_append(m, &value, sizeof value);
+    br__text_append(m, &value, sizeof value);
 }
 
 void br__message_double(br_message *m, unsigned field, double value)
@@ -66,7 +51,7 @@ void br__message_float(br_message *m, unsigned field, double value)
 {
     float single = (float)value;
     add_key(m, field, FIXED32);
-    br__message_append(m, &single, sizeof single);
+    br__text_append(m, &single, sizeof single);
 }
 
 void br__message_begin_bytes(br_message *m, unsigned field, size_t n)
@@ -78,7 +63,7 @@ void br__message_begin_bytes(br_message *m, unsigned field, size_t n)
 void br__message_bytes(br_message *m, unsigned field, const void *bytes, size_t n)
 {
     br__message_begin_bytes(m, field, n);
-    br__message_append(m, bytes, n);
+    br__text_append(m, bytes, n);
 }
 
 void br__message_text(br_message *m, unsigned field, const char *text)
@@ -93,6 +78,6 @@ void br__message_doubles(br_message *m, unsigned field, const double *values, in
 
 void br__message_part(br_message *m, unsigned field, br_message *part)
 {
-    br__message_bytes(m, field, part->bytes, (size_t)part->n);
+    br__message_bytes(m, field, part->data, part->length);
     br__message_free(part);
 }

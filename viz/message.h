@@ -2,21 +2,18 @@
 #ifndef BR_VIZ_MESSAGE_H
 #define BR_VIZ_MESSAGE_H
 
+#include "tensor/growing_text.h"
 #include "tensor/tensor_internal.h"
 
 #include <stdio.h>
 
 /* ---- Protocol buffers ------------------------------------------------------------------------ */
 
-/* The bytes of a message. A zeroed struct is an empty message; br__message_free() frees it. If
- * memory runs out, an error is pending and further fields are ignored. */
-typedef struct br_message {
-    unsigned char *bytes;
-    int64_t n, capacity;
-} br_message;
+/* The bytes of a message. A zeroed struct is an empty message; br__message_free() frees it, and
+ * br__text_append() adds bytes. While an error is pending, further fields are ignored. */
+typedef br__text br_message;
 
 void br__message_free(br_message *m);
-void br__message_append(br_message *m, const void *bytes, size_t n);
 /* Add a field. The format omits integers and doubles that are 0, unless they are in a `oneof`,
  * which br__message_double_of_one() and br__message_float() are for. */
 void br__message_integer(br_message *m, unsigned field, int64_t value);
@@ -24,7 +21,7 @@ void br__message_double(br_message *m, unsigned field, double value);
 void br__message_double_of_one(br_message *m, unsigned field, double value);
 void br__message_float(br_message *m, unsigned field, double value);
 void br__message_bytes(br_message *m, unsigned field, const void *bytes, size_t n);
-/* Begins a field of n bytes, which br__message_append() then adds. */
+/* Begins a field of n bytes, which br__text_append() then adds. */
 void br__message_begin_bytes(br_message *m, unsigned field, size_t n);
 void br__message_text(br_message *m, unsigned field, const char *text);
 void br__message_doubles(br_message *m, unsigned field, const double *values, int64_t n);

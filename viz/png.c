@@ -33,27 +33,28 @@ static void append_u32(br_message *m, uint32_t value)
 {
     unsigned char bytes[4] = { (unsigned char)(value >> 24), (unsigned char)(value >> 16),
                                (unsigned char)(value >> 8), (unsigned char)value };
-    br__message_append(m, bytes, sizeof bytes);
+    br__text_append(m, bytes, sizeof bytes);
 }
 
 static void append_chunk(br_message *m, const char *type, const br_message *data)
 {
-    append_u32(m, (uint32_t)data->n);
-    br__message_append(m, type, 4);
-    br__message_append(m, data->bytes, (size_t)data->n);
-    append_u32(m, crc32(crc32(0, (const unsigned char *)type, 4), data->bytes, data->n));
+    append_u32(m, (uint32_t)data->length);
+    br__text_append(m, type, 4);
+    br__text_append(m, data->data, data->length);
+    append_u32(m, crc32(crc32(0, (const unsigned char *)type, 4), (const unsigned char *)data->data,
+                        (int64_t)data->length));
 }
 
 /* Appends the bytes as a zlib stream of stored blocks. */
 static void append_stored(br_message *m, const unsigned char *bytes, int64_t n)
 {
-    br__message_append(m, "\x78\x01", 2);
+    br__text_append(m, "\x78\x01", 2);
     for (int64_t at = 0; at < n;) {
         unsigned some = (unsigned)br__min(n - at, MOST_STORED), rest = ~some;
         unsigned char header[5] = { at + some == n, (unsigned char)some, (unsigned char)(some >> 8),
                                     (unsigned char)rest, (unsigned char)(rest >> 8) };
-        br__message_append(m, header, sizeof header);
-        br__message_append(m, bytes + at, some);
+        br__text_append(m, header, sizeof header);
+        br__text_append(m, bytes + at, some);
         at += some;
     }
     append_u32(m, adler32(bytes, n));
@@ -66,13 +67,13 @@ void br__png_append(br_message *m, const br_image *image)
     append_u32(&header, (uint32_t)image->width);
     append_u32(&header, (uint32_t)image->height);
     /* 8 bits; colour type 2 is RGB, 6 RGB and alpha; the only methods; no interlacing. */
-    br__message_append(&header, image->channels == 4 ? "\x08\x06\0\0\0" : "\x08\x02\0\0\0", 5);
+    br__text_append(&header, image->channels == 4 ? "\x08\x06\0\0\0" : "\x08\x02\0\0\0", 5);
     for (int64_t i = 0; i < image->height; i++) {
-        br__message_append(&rows, "\0", 1); /* the row has no filter */
-        br__message_append(&rows, image->pixels + i * width, (size_t)width);
+        br__text_append(&rows, "\0", 1); /* the row has no filter */
+        br__text_append(&rows, image->pixels + i * width, (size_t)width);
     }
-    append_stored(&data, rows.bytes, rows.n);
-    br__message_append(m, "\x89PNG\r\n\x1a\n", 8);
+    append_stored(&data, (const unsigned char *)rows.data, (int64_t)rows.length);
+    br__text_append(m, "\x89PNG\r\n\x1a\n", 8);
     append_chunk(m, "IHDR", &header);
     append_chunk(m, "IDAT", &data);
     append_chunk(m, "IEND", &(br_message){ 0 });

@@ -141,7 +141,7 @@ static bool write_sprite(const char *folder, br_tensor *images)
         w = open_file(folder, "sprite.png");
     }
     if (w)
-        br__write_bytes(w, (const char *)png.bytes, (size_t)png.n);
+        br__write_bytes(w, png.data, png.length);
     br__message_free(&png);
     br_free(image.pixels);
     return w && br__writer_close(w) >= 0;
@@ -160,7 +160,7 @@ static void add_string(br__text *config, int indent, const char *name, const cha
             else if ((unsigned char)*p < ' ')
                 br__text_add(config, "\\%03o", (unsigned)*p);
             else
-                br__text_add(config, "%c", *p);
+                br__text_append(config, p, 1);
     br__text_add(config, "\"\n");
 }
 
@@ -215,10 +215,10 @@ static bool write_files(br_summary_writer *self, const char *sub_folder, br_tens
                         const br_summary_embedding_options *o)
 {
     char *folder = br_format("%s/%s", self->folder, sub_folder);
-    bool ok = folder && br__make_directory(op, folder) && write_vectors(folder, matrix) &&
-              (!o->metadata || write_labels(folder, o, matrix->sizes[0])) &&
-              (!o->label_img || write_sprite(folder, o->label_img)) &&
-              write_config(self, sub_folder, o);
+    bool ok =
+        folder && br__make_directory(op, folder, NULL, NULL) && write_vectors(folder, matrix) &&
+        (!o->metadata || write_labels(folder, o, matrix->sizes[0])) &&
+        (!o->label_img || write_sprite(folder, o->label_img)) && write_config(self, sub_folder, o);
     br_free(folder);
     return ok;
 }

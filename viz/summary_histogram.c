@@ -107,8 +107,8 @@ static void add_bins(br_message *histo, const bins *b)
         end--;
     br__message_doubles(histo, 6, b->limits + first, end - first + 1);
     br__message_begin_bytes(histo, 7, (size_t)(end - first + 1) * sizeof(double));
-    br__message_append(histo, &(double){ 0 }, sizeof(double));
-    br__message_append(histo, b->counts + first, (size_t)(end - first) * sizeof(double));
+    br__text_append(histo, &(double){ 0 }, sizeof(double));
+    br__text_append(histo, b->counts + first, (size_t)(end - first) * sizeof(double));
 }
 
 typedef struct statistics {

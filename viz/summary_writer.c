@@ -77,7 +77,8 @@ br_summary_writer *br_summary_writer_new(const char *log_dir,
     if (o->purge_step != BR_NONE && o->purge_step < 0)
         return br_fail(BR_ERROR_ARGUMENT, op,
                        "purge_step is %" PRId64 ", must be at least 0, or BR_NONE", o->purge_step);
-    br_summary_writer *self = br__make_directory(op, log_dir) ? BR_NEW(br_summary_writer) : NULL;
+    br_summary_writer *self =
+        br__make_directory(op, log_dir, NULL, NULL) ? BR_NEW(br_summary_writer) : NULL;
     if (!self)
         return NULL;
     self->folder = br_strdup(log_dir);
@@ -147,7 +148,7 @@ static void add_plugin(br_message *value, const char *name, br_message *content)
 {
     br_message plugin = { 0 }, metadata = { 0 };
     br__message_text(&plugin, 1, name);
-    if (content->n > 0)
+    if (content->length > 0)
         br__message_part(&plugin, 2, content);
     br__message_part(&metadata, 1, &plugin);
     br__message_part(value, METADATA, &metadata);
@@ -175,8 +176,8 @@ bool br_summary_writer_add_text(br_summary_writer *self, const char *tag, const 
     br_message value = { 0 };
     static const char suffix[] = "/text_summary";
     br__message_begin_bytes(&value, TAG, strlen(tag) + sizeof suffix - 1);
-    br__message_append(&value, tag, strlen(tag));
-    br__message_append(&value, suffix, sizeof suffix - 1);
+    br__text_append(&value, tag, strlen(tag));
+    br__text_append(&value, suffix, sizeof suffix - 1);
     add_string_tensor(&value, text);
     add_plugin(&value, "text", &(br_message){ 0 });
     return add_value(&self->events, step, &value);
@@ -284,7 +285,7 @@ bool br_summary_writer_add_hparams(br_summary_writer *self, const char *run_name
                        ? br_format("%s/%s", self->folder, run_name)
                        : br_format("%s/%lld.%09ld", self->folder, (long long)t.tv_sec, t.tv_nsec);
     br_event_file events = { 0 };
-    bool ok = folder && br__make_directory(op, folder) &&
+    bool ok = folder && br__make_directory(op, folder, NULL, NULL) &&
               br__event_file_open(&events, op, folder, "") &&
               add_run(&events, n_hparams, hparams, n_metrics, metrics);
     br__event_file_close(&events);

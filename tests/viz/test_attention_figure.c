@@ -1,8 +1,7 @@
 /* Figures of attention: invalid arguments, and what is drawn. test_views.py compares their lines
  * with the weights. */
-#include "tests/memory.h"
+#include "tests/viz/attention_texts.h"
 
-#include <brasa/brasa.h>
 #include <unistd.h>
 
 static char directory[] = "/tmp/brasa-figure-XXXXXX";
@@ -23,37 +22,6 @@ static void end(void)
 }
 
 TestSuite(attention_figure, .init = begin, .fini = end);
-
-static const char *const words[] = { "a", "b", "c", "d" };
-
-static br_attention *text_of(int64_t n)
-{
-    return br_attention_new(&(br_attention_text){ .n_tokens = n, .tokens = words });
-}
-
-static br_attention *pair_of(int64_t n, int64_t m)
-{
-    return br_attention_new(&(br_attention_text){
-        .n_tokens = n, .tokens = words, .n_decoder_tokens = m, .decoder_tokens = words });
-}
-
-static br_tensor *weights(int64_t heads, int64_t rows, int64_t columns)
-{
-    return br_softmax(br_randn(BR_SHAPE(1, heads, rows, columns), BR_F32), -1);
-}
-
-static bool add_one(br_attention *a, br_tensor *w, br_tensor *q, br_tensor *k)
-{
-    return br_attention_add(a, BR_ATTENTION_SELF, "x", w, q, k);
-}
-
-static int count(const char *text, const char *part)
-{
-    int n = 0;
-    for (; (text = strstr(text, part)); text += strlen(part))
-        n++;
-    return n;
-}
 
 static char *read_figure(void)
 {
