@@ -15,7 +15,7 @@ BR_DEFINE_DEFAULTS(br_bleu)
 
 /* The tokens of a text (segment 0) and of its references (1, 2, ...), one after the other. */
 typedef struct segments {
-    br_bleu_bytes bytes;
+    br__text bytes;
     int64_t n;      /* segments */
     int64_t *first; /* the place of each segment's first token, and the number of all */
     int64_t *words; /* for each place, a number that equal tokens share */

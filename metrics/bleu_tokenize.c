@@ -6,19 +6,9 @@
 #include <string.h>
 #include <utf8proc.h>
 
-static void add(br_bleu_bytes *b, char c)
+static void add(br__text *out, char c)
 {
-    char *data = br_failed() ? NULL : br__grow_from(256, b->data, &b->capacity, b->n, 1);
-    if (!data)
-        return;
-    b->data = data;
-    b->data[b->n++] = c;
-}
-
-static void add_text(br_bleu_bytes *b, const char *text, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        add(b, text[i]);
+    br__text_append(out, &c, 1);
 }
 
 /* Reads a character of UTF-8; a byte that is invalid stands for itself. Returns its length. */
@@ -74,14 +64,14 @@ static bool is_final(int32_t before, const char *text, const char *end)
     return is_cased(before) && !is_cased(after);
 }
 
-static void add_character(br_bleu_bytes *out, int32_t c)
+static void add_character(br__text *out, int32_t c)
 {
     utf8proc_uint8_t bytes[4];
-    add_text(out, (const char *)bytes, utf8proc_encode_char(c, bytes));
+    br__text_append(out, bytes, (size_t)utf8proc_encode_char(c, bytes));
 }
 
 /* Adds the text in lower case, as Python's str.lower(). */
-static void lower(br_bleu_bytes *out, const char *text, const char *end)
+static void lower(br__text *out, const char *text, const char *end)
 {
     enum {
         CAPITAL_I_WITH_DOT = 0x130,
@@ -132,23 +122,23 @@ static bool stands_alone(char c)
 
 /* A rule adds to `out` what it makes of the characters at text + i, and returns their number.
  * `which` selects one of several similar rules. */
-typedef int64_t (*rule)(br_bleu_bytes *out, const char *text, int64_t i, int64_t n, int which);
+typedef int64_t (*rule)(br__text *out, const char *text, int64_t i, int64_t n, int which);
 
 /* Replaces the text by what a rule makes of it. */
-static void apply(br_bleu_bytes *b, rule replace, int which)
+static void apply(br__text *b, rule replace, int which)
 {
-    br_bleu_bytes out = { 0 };
-    for (int64_t i = 0; i < b->n && !br_failed();)
-        i += replace(&out, b->data, i, b->n, which);
+    br__text out = { 0 };
+    for (int64_t i = 0; i < (int64_t)b->length && !br_failed();)
+        i += replace(&out, b->data, i, (int64_t)b->length, which);
     br_free(b->data);
     *b = out;
 }
 
-static int64_t replace_rule(br_bleu_bytes *out, const char *text, int64_t i, int64_t n, int which)
+static int64_t replace_rule(br__text *out, const char *text, int64_t i, int64_t n, int which)
 {
     int64_t length = (int64_t)strlen(replaced[which].from);
     if (i + length <= n && memcmp(text + i, replaced[which].from, (size_t)length) == 0) {
-        add_text(out, replaced[which].to, (int64_t)strlen(replaced[which].to));
+        br__text_append(out, replaced[which].to, strlen(replaced[which].to));
         return length;
     }
     add(out, text[i]);
@@ -158,36 +148,37 @@ static int64_t replace_rule(br_bleu_bytes *out, const char *text, int64_t i, int
 enum { ALONE, AFTER_NO_DIGIT, BEFORE_NO_DIGIT, DASH_AFTER_DIGIT, RULES };
 
 /* The rules of two characters consume both, so that a point between them is not met again. */
-static int64_t space_rule(br_bleu_bytes *out, const char *text, int64_t i, int64_t n, int which)
+static int64_t space_rule(br__text *out, const char *text, int64_t i, int64_t n, int which)
 {
     char a = text[i], b = i + 1 < n ? text[i + 1] : 0;
     bool two = i + 1 < n;
     if (which == ALONE && stands_alone(a)) {
-        add_text(out, (char[]){ ' ', a, ' ' }, 3);
+        br__text_append(out, (char[]){ ' ', a, ' ' }, 3);
         return 1;
     }
     if (two && ((which == AFTER_NO_DIGIT && !is_digit(a) && is_point(b)) ||
                 (which == DASH_AFTER_DIGIT && is_digit(a) && b == '-'))) {
-        add_text(out, (char[]){ a, ' ', b, ' ' }, 4);
+        br__text_append(out, (char[]){ a, ' ', b, ' ' }, 4);
         return 2;
     }
     if (two && which == BEFORE_NO_DIGIT && is_point(a) && !is_digit(b)) {
-        add_text(out, (char[]){ ' ', a, ' ', b }, 4);
+        br__text_append(out, (char[]){ ' ', a, ' ', b }, 4);
         return 2;
     }
     add(out, a);
     return 1;
 }
 
-static void tokenize_13a(br_bleu_bytes *text)
+static void tokenize_13a(br__text *text)
 {
-    bool has_reference = text->n > 0 && memchr(text->data, '&', (size_t)text->n);
+    bool has_reference =
+        (int64_t)text->length > 0 && memchr(text->data, '&', (size_t)(int64_t)text->length);
     int n_replaced = has_reference ? (int)(sizeof replaced / sizeof *replaced) : 3;
     for (int i = 0; i < n_replaced; i++)
         apply(text, replace_rule, i);
-    br_bleu_bytes padded = { 0 };
+    br__text padded = { 0 };
     add(&padded, ' ');
-    add_text(&padded, text->data, text->n);
+    br__text_append(&padded, text->data, text->length);
     add(&padded, ' ');
     br_free(text->data);
     *text = padded;
@@ -198,18 +189,18 @@ static void tokenize_13a(br_bleu_bytes *text)
 /* ---- Splitting ------------------------------------------------------------------------------- */
 
 /* Appends the words between spaces, or the characters that are no spaces. */
-static int64_t split(const br_bleu_bytes *text, bool characters, br_bleu_bytes *tokens)
+static int64_t split(const br__text *text, bool characters, br__text *tokens)
 {
     int64_t count = 0, length = 0; /* of the present token */
-    for (int64_t i = 0; i < text->n && !br_failed();) {
+    for (int64_t i = 0; i < (int64_t)text->length && !br_failed();) {
         int32_t c;
-        int64_t n = read_character(text->data + i, text->data + text->n, &c);
+        int64_t n = read_character(text->data + i, text->data + (int64_t)text->length, &c);
         bool space = is_space(c);
         if (!space)
-            add_text(tokens, text->data + i, n);
+            br__text_append(tokens, text->data + i, (size_t)n);
         length = space ? length : length + n;
         i += n;
-        if (length > 0 && (space || characters || i == text->n)) {
+        if (length > 0 && (space || characters || i == (int64_t)text->length)) {
             add(tokens, 0);
             count++;
             length = 0;
@@ -231,14 +222,14 @@ static const char *without_spaces(const char *text)
 }
 
 int64_t br__bleu_tokenize(const char *text, br_bleu_tokenize tokenize, bool lowercase,
-                          br_bleu_bytes *tokens)
+                          br__text *tokens)
 {
-    br_bleu_bytes own = { 0 };
+    br__text own = { 0 };
     const char *end = without_spaces(text);
     if (lowercase)
         lower(&own, text, end);
     else
-        add_text(&own, text, end - text);
+        br__text_append(&own, text, (size_t)(end - text));
     if (tokenize == BR_BLEU_13A && !br_failed())
         tokenize_13a(&own);
     int64_t n = br_failed() ? -1 : split(&own, tokenize == BR_BLEU_CHAR, tokens);

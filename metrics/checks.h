@@ -2,7 +2,8 @@
 #ifndef BR_METRICS_CHECKS_H
 #define BR_METRICS_CHECKS_H
 
-#include "tensor/tensor_internal.h"
+#include "ops/ops_internal.h"
+#include "tensor/host.h"
 
 #include <brasa/metrics.h>
 

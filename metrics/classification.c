@@ -5,15 +5,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Ends the scope and moves the tensor to the outer one. Returns it, or NULL if an error is
- * pending. */
-static br_tensor *end_with(br_scope *scope, br_tensor *t)
-{
-    t = br_failed() ? NULL : br_scope_return(scope, t);
-    br_scope_end(scope);
-    return t;
-}
-
 /* ---- Confusion matrix ------------------------------------------------------------------------ */
 
 enum { MOST_CLASSES = 1 << 15 }; /* 8 GB of counts */
@@ -44,12 +35,6 @@ static br_tensor *classes_of(const char *op, br_tensor *predictions, br_tensor *
     return predictions;
 }
 
-/* Returns the elements as i64 in the host's memory, valid until the innermost scope ends. */
-static const int64_t *integers(br_tensor *t)
-{
-    return br_data_i64(br_contiguous(br_to(br_to_device(t, (br_device){ BR_CPU, 0 }), BR_I64)));
-}
-
 static bool in_range(const char *op, const char *name, int64_t i, int64_t value,
                      int64_t num_classes)
 {
@@ -64,7 +49,8 @@ static bool in_range(const char *op, const char *name, int64_t i, int64_t value,
 static bool count(const char *op, br_tensor *predictions, br_tensor *targets, int64_t num_classes,
                   int64_t ignore_index, int64_t *counts)
 {
-    const int64_t *predicted = integers(predictions), *target = integers(targets);
+    const int64_t *predicted = br__host_i64(br_to(predictions, BR_I64)),
+                  *target = br__host_i64(br_to(targets, BR_I64));
     for (int64_t i = 0; i < targets->numel && !br_failed(); i++)
         if ((target[i] != ignore_index || ignore_index == BR_NONE) &&
             in_range(op, "targets", i, target[i], num_classes) &&
@@ -89,7 +75,7 @@ br_tensor *br_confusion_matrix(br_tensor *predictions, br_tensor *targets, int64
     br_set_default_device(before);
     if (classes && matrix)
         count(op, classes, targets, num_classes, ignore_index, br_data_i64(matrix));
-    return end_with(scope, matrix);
+    return br__composed(scope, matrix);
 }
 
 /* ---- Measures of a confusion matrix ---------------------------------------------------------- */
@@ -147,7 +133,7 @@ br_tensor *br_accuracy(br_tensor *confusion)
         return NULL;
     br_scope *scope = br_no_grad_begin();
     tallies t = tally(confusion, true);
-    return end_with(scope, br_div(t.right, t.actual));
+    return br__composed(scope, br_div(t.right, t.actual));
 }
 
 br_tensor *br_precision(br_tensor *confusion, br_average average)
@@ -156,7 +142,7 @@ br_tensor *br_precision(br_tensor *confusion, br_average average)
         return NULL;
     br_scope *scope = br_no_grad_begin();
     tallies t = tally(confusion, average == BR_AVERAGE_MICRO);
-    return end_with(scope, averaged(ratio(t.right, t.predicted), t, average));
+    return br__composed(scope, averaged(ratio(t.right, t.predicted), t, average));
 }
 
 br_tensor *br_recall(br_tensor *confusion, br_average average)
@@ -165,7 +151,7 @@ br_tensor *br_recall(br_tensor *confusion, br_average average)
         return NULL;
     br_scope *scope = br_no_grad_begin();
     tallies t = tally(confusion, average == BR_AVERAGE_MICRO);
-    return end_with(scope, averaged(ratio(t.right, t.actual), t, average));
+    return br__composed(scope, averaged(ratio(t.right, t.actual), t, average));
 }
 
 /* In the numbers of examples, F-beta is (1 + beta^2) right / (beta^2 actual + predicted). */
@@ -180,7 +166,7 @@ br_tensor *br_fbeta_score(br_tensor *confusion, double beta, br_average average)
     tallies t = tally(confusion, average == BR_AVERAGE_MICRO);
     br_tensor *scores = ratio(br_mul_scalar(t.right, 1 + beta * beta),
                               br_add(br_mul_scalar(t.actual, beta * beta), t.predicted));
-    return end_with(scope, averaged(scores, t, average));
+    return br__composed(scope, averaged(scores, t, average));
 }
 
 /* ---- The area under the ROC curve ------------------------------------------------------------ */
@@ -226,7 +212,7 @@ static bool good_scores(const char *op, const br_tensor *scores, const br_tensor
 
 static bool good_targets(const char *op, br_tensor *targets, int64_t classes)
 {
-    const int64_t *values = integers(targets), n = classes > 0 ? classes : 2;
+    const int64_t *values = br__host_i64(br_to(targets, BR_I64)), n = classes > 0 ? classes : 2;
     for (int64_t i = 0; values && i < targets->numel; i++)
         if (!in_range(op, "targets", i, values[i], n))
             return false;
@@ -252,7 +238,7 @@ br_tensor *br_auroc(br_tensor *scores, br_tensor *targets, br_average average)
     br_scope *scope = br_no_grad_begin();
     br_tensor *result = NULL;
     if (!good_scores(op, scores, targets, average, &classes) || !good_targets(op, targets, classes))
-        return end_with(scope, NULL);
+        return br__composed(scope, NULL);
     scores = br_to(scores, BR_F64);
     targets = br_to(targets, BR_I64);
     br_tensor *one_hot = classes > 0 ? br_to(br_one_hot(targets, classes), BR_F64) : NULL;
@@ -266,5 +252,5 @@ br_tensor *br_auroc(br_tensor *scores, br_tensor *targets, br_average average)
         result = br_mean(result);
     if (classes > 0 && average == BR_AVERAGE_WEIGHTED)
         result = weighted_mean(result, br_sum_dim(one_hot, BR_DIMS(0), false));
-    return end_with(scope, result);
+    return br__composed(scope, result);
 }

@@ -19,7 +19,5 @@ br_tensor *br_perplexity(br_tensor *logits, br_tensor *targets, int64_t ignore_i
     /* BR_NONE is no class, so that no target equals it. */
     br_tensor *loss = br_cross_entropy(rows, br_reshape(targets, BR_SHAPE(-1)),
                                        BR_OPTIONS(br_cross_entropy, .ignore_index = ignore_index));
-    br_tensor *result = br_scope_return(scope, br_exp(loss));
-    br_scope_end(scope);
-    return result;
+    return br__composed(scope, br_exp(loss));
 }

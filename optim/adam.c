@@ -11,23 +11,16 @@ BR_DEFINE_DEFAULTS(br_adamw)
 
 enum { EXP_AVG, EXP_AVG_SQ, STEP, MAX_EXP_AVG_SQ };
 
-static bool good_options(const char *op, double beta1, double beta2, double eps,
-                         double weight_decay)
-{
-    return br__in_unit_interval(op, "beta1", beta1) && br__in_unit_interval(op, "beta2", beta2) &&
-           br__not_negative(op, "eps", eps) && br__not_negative(op, "weight_decay", weight_decay);
-}
-
 static bool check_adam(const void *options)
 {
     const br_adam_options *o = options;
-    return good_options("adam", o->beta1, o->beta2, o->eps, o->weight_decay);
+    return br__good_adam("adam", o->beta1, o->beta2, o->eps, o->weight_decay);
 }
 
 static bool check_adamw(const void *options)
 {
     const br_adamw_options *o = options;
-    return good_options("adamw", o->beta1, o->beta2, o->eps, o->weight_decay);
+    return br__good_adam("adamw", o->beta1, o->beta2, o->eps, o->weight_decay);
 }
 
 /* Creates the maximum of the second-moment estimates, which only amsgrad needs. */

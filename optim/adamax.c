@@ -11,9 +11,7 @@ static bool check(const void *options)
 {
     const char *op = "adamax";
     const br_adamax_options *o = options;
-    return br__in_unit_interval(op, "beta1", o->beta1) &&
-           br__in_unit_interval(op, "beta2", o->beta2) && br__not_negative(op, "eps", o->eps) &&
-           br__not_negative(op, "weight_decay", o->weight_decay);
+    return br__good_adam(op, o->beta1, o->beta2, o->eps, o->weight_decay);
 }
 
 static bool describe(br_optim_work *work, br_update *update)

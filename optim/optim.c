@@ -21,6 +21,12 @@ bool br__in_unit_interval(const char *op, const char *name, double value)
     return !br_failed();
 }
 
+bool br__good_adam(const char *op, double beta1, double beta2, double eps, double weight_decay)
+{
+    return br__in_unit_interval(op, "beta1", beta1) && br__in_unit_interval(op, "beta2", beta2) &&
+           br__not_negative(op, "eps", eps) && br__not_negative(op, "weight_decay", weight_decay);
+}
+
 /* ---- Lifetime -------------------------------------------------------------------------------- */
 
 /* The first fields of every kind's options. */

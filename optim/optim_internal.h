@@ -74,6 +74,8 @@ size_t br__options_size(const br_optim_kind *kind);
 /* Check an option; `op` begins the error message. */
 bool br__not_negative(const char *op, const char *name, double value);
 bool br__in_unit_interval(const char *op, const char *name, double value); /* in [0, 1) */
+/* Checks the options that Adam and its relatives share. */
+bool br__good_adam(const char *op, double beta1, double beta2, double eps, double weight_decay);
 /* Creates the states of the slot that the options need and that are missing. Sets fresh[i] if it
  * has created state i. */
 bool br__slot_prepare(const br_optim *optim, br_slot *slot, bool *fresh);

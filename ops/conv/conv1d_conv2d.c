@@ -18,15 +18,6 @@ typedef struct call {
     bool same;
 } call;
 
-static bool check_option(const call *c, const char *name, int64_t value, int64_t minimum)
-{
-    if (value >= minimum && value <= INT32_MAX)
-        return true;
-    br_fail(BR_ERROR_ARGUMENT, c->op, "%s is %" PRId64 ", must be in %" PRId64 " .. 2^31 - 1", name,
-            value, minimum);
-    return false;
-}
-
 /* Copies a pair of the options as rows and columns. For a 1-d convolution the pair's first number
  * is for the columns, and of_one_row for the rows. */
 static void set_pair(int64_t *to, int dims, br_pair pair, int64_t of_one_row)
@@ -67,13 +58,13 @@ static bool set_options(call *c, const char *op, int dims, bool transposed,
     set_pair(c->padding, dims, o->padding, 0);
     set_pair(c->output_padding, dims, o->output_padding, 0);
     for (int d = 2 - dims; d < 2; d++)
-        if (!check_option(c, "stride", c->stride[d], 1) ||
-            !check_option(c, "dilation", c->dilation[d], 1) ||
-            !check_option(c, "padding", c->padding[d], 0) ||
-            !check_option(c, "output_padding", c->output_padding[d], 0) ||
+        if (!br__check_conv_number(c->op, "stride", c->stride[d], 1) ||
+            !br__check_conv_number(c->op, "dilation", c->dilation[d], 1) ||
+            !br__check_conv_number(c->op, "padding", c->padding[d], 0) ||
+            !br__check_conv_number(c->op, "output_padding", c->output_padding[d], 0) ||
             !fits_stride(c, transposed, d))
             return false;
-    return check_option(c, "groups", c->groups, 1) && !br_failed();
+    return br__check_conv_number(c->op, "groups", c->groups, 1) && !br_failed();
 }
 
 bool br__check_conv_options(const char *op, int dims, bool transposed,

@@ -5,6 +5,7 @@
  * up.
  */
 #include "ops/autocast.h"
+#include "ops/conv/convolution_internal.h"
 #include "ops/pointwise/widen.h"
 #include "ops/shape/view_internal.h"
 
@@ -26,15 +27,6 @@ static void set_triple(int64_t *to, br_triple from)
     to[2] = from.columns;
 }
 
-static bool check_number(const char *op, const char *name, int64_t value, int64_t minimum)
-{
-    if (value >= minimum && value <= INT32_MAX)
-        return true;
-    br_fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be in %" PRId64 " .. 2^31 - 1", name,
-            value, minimum);
-    return false;
-}
-
 static bool set_options(call *c, const char *op, bool transposed, const br_conv3d_options *options)
 {
     const br_conv3d_options *o = BR_OPTIONS_OF(op, br_conv3d, options);
@@ -45,10 +37,10 @@ static bool set_options(call *c, const char *op, bool transposed, const br_conv3
     set_triple(c->output_padding, o->output_padding);
     for (int d = 0; d < 3; d++) {
         const int64_t more = c->output_padding[d];
-        if (!check_number(op, "stride", c->stride[d], 1) ||
-            !check_number(op, "padding", c->padding[d], 0) ||
-            !check_number(op, "dilation", c->dilation[d], 1) ||
-            !check_number(op, "output_padding", more, 0))
+        if (!br__check_conv_number(op, "stride", c->stride[d], 1) ||
+            !br__check_conv_number(op, "padding", c->padding[d], 0) ||
+            !br__check_conv_number(op, "dilation", c->dilation[d], 1) ||
+            !br__check_conv_number(op, "output_padding", more, 0))
             return false;
         if (c->same && (transposed || c->stride[d] != 1))
             br_fail(BR_ERROR_ARGUMENT, op,
@@ -59,7 +51,7 @@ static bool set_options(call *c, const char *op, bool transposed, const br_conv3
                     "less than the stride or the dilation",
                     more);
     }
-    return check_number(op, "groups", c->groups, 1) && !br_failed();
+    return br__check_conv_number(op, "groups", c->groups, 1) && !br_failed();
 }
 
 static bool check_operands(const call *c, const br_tensor *x, const br_tensor *weight,
@@ -188,11 +180,7 @@ static br_tensor *add_depths(const call *c, br_tensor *y, int64_t n, int64_t dep
     const int64_t length = (depths - 1) * c->stride[0] + span;
     y = br_reshape(y, BR_SHAPE(n, depths, y->sizes[1] / kernel, kernel, y->sizes[2], y->sizes[3]));
     y = br_permute(y, BR_DIMS(0, 2, 1, 4, 5, 3)); /* [n, o, d, h, w, kd] */
-    if (c->dilation[0] > 1 && y) {
-        br_tensor *zeros = br_new_zeros(
-            y, BR_SHAPE(n, y->sizes[1], depths, y->sizes[3], y->sizes[4], span), y->dtype);
-        y = br_slice_scatter(zeros, y, -1, 0, BR_ALL, c->dilation[0]);
-    }
+    y = br__spread(y, c->dilation[0], span);
     y = br__fold(y, 2, length, span, c->stride[0]);
     const int64_t before = -c->padding[0], after = c->output_padding[0] - c->padding[0];
     return before == 0 && after == 0

@@ -5,6 +5,17 @@
  * therefore be differentiated any number of times. A 1-d convolution is a 2-d one with one row. */
 #include "ops/conv/convolution_internal.h"
 
+#include <inttypes.h>
+
+bool br__check_conv_number(const char *op, const char *name, int64_t value, int64_t minimum)
+{
+    if (value >= minimum && value <= INT32_MAX)
+        return true;
+    br_fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be in %" PRId64 " .. 2^31 - 1", name,
+            value, minimum);
+    return false;
+}
+
 /* Reports the work to the profiler: each element of y is a sum of br__conv_fan_in() products. */
 static void count_work(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
                        const br_tensor *y)
@@ -129,4 +140,17 @@ static br_tensor *weight_of(const br_convolution *g, br_tensor *x, br_tensor *y)
         backend->convolution_weight(g, weight, dense_x, dense_y);
     }
     return recorded(&weight_op, g, weight, x, y, NULL);
+}
+
+/* ---- Windows with gaps ----------------------------------------------------------------------- */
+
+br_tensor *br__spread(br_tensor *x, int64_t dilation, int64_t span)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    if (dilation == 1 || !x)
+        return x;
+    for (int i = 0; i < x->ndim; i++)
+        sizes[i] = i == x->ndim - 1 ? span : x->sizes[i];
+    br_tensor *zeros = br_new_zeros(x, x->ndim, sizes, x->dtype);
+    return br_slice_scatter(zeros, x, -1, 0, BR_ALL, dilation);
 }

@@ -1,6 +1,6 @@
 /* ops/conv/fold.c - windows as columns (F.unfold), and their sum (F.fold). Both are compositions of
  * views: the windows of the rows, and then those of the columns. */
-#include "ops/ops_internal.h"
+#include "ops/conv/convolution_internal.h"
 #include "ops/shape/view_internal.h"
 
 #include <inttypes.h>
@@ -24,21 +24,12 @@ static bool set_windows(const char *op, const br_tensor *x, const int64_t *size,
                     { 0 },
                     { 0 } };
     for (int d = 0; d < 2; d++) {
-        const struct {
-            const char *name;
-            int64_t value, least;
-        } numbers[] = { { "kernel_size", w->kernel[d], 1 },
-                        { "dilation", w->dilation[d], 1 },
-                        { "padding", w->padding[d], 0 },
-                        { "stride", w->stride[d], 1 },
-                        { "the size of the image", size[d], 0 } };
-        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-            if (numbers[i].value < numbers[i].least || numbers[i].value > INT32_MAX) {
-                br_fail(BR_ERROR_ARGUMENT, op,
-                        "%s is %" PRId64 ", must be in %" PRId64 " .. 2^31 - 1", numbers[i].name,
-                        numbers[i].value, numbers[i].least);
-                return false;
-            }
+        if (!br__check_conv_number(op, "kernel_size", w->kernel[d], 1) ||
+            !br__check_conv_number(op, "dilation", w->dilation[d], 1) ||
+            !br__check_conv_number(op, "padding", w->padding[d], 0) ||
+            !br__check_conv_number(op, "stride", w->stride[d], 1) ||
+            !br__check_conv_number(op, "the size of the image", size[d], 0))
+            return false;
         w->size[d] = size[d] + 2 * w->padding[d];
         w->span[d] = w->dilation[d] * (w->kernel[d] - 1) + 1;
         w->count[d] = w->size[d] < w->span[d] ? 0 : (w->size[d] - w->span[d]) / w->stride[d] + 1;
@@ -56,18 +47,6 @@ static bool set_windows(const char *op, const br_tensor *x, const int64_t *size,
 static br_tensor *dilated(br_tensor *x, int64_t dilation)
 {
     return dilation == 1 ? x : br_slice(x, -1, 0, BR_ALL, dilation);
-}
-
-/* The adjoint: puts zeros between the elements. */
-static br_tensor *spread(br_tensor *x, int64_t dilation, int64_t span)
-{
-    int64_t sizes[BR_MAX_DIMS];
-    if (dilation == 1 || !x)
-        return x;
-    for (int i = 0; i < x->ndim; i++)
-        sizes[i] = i == x->ndim - 1 ? span : x->sizes[i];
-    br_tensor *zeros = br_new_zeros(x, x->ndim, sizes, x->dtype);
-    return br_slice_scatter(zeros, x, -1, 0, BR_ALL, dilation);
 }
 
 br_tensor *br_f_unfold(br_tensor *x, const br_fold_options *options)
@@ -124,8 +103,8 @@ br_tensor *br_f_fold(br_tensor *x, int64_t height, int64_t width, const br_fold_
     br_tensor *y = br_reshape(
         x, BR_SHAPE(n, columns / window, w.kernel[0], w.kernel[1], w.count[0], w.count[1]));
     y = br_permute(y, BR_DIMS(0, 1, 4, 5, 2, 3)); /* [n, c, h, w, kh, kw] */
-    y = br__fold(spread(y, w.dilation[1], w.span[1]), 3, w.size[1], w.span[1], w.stride[1]);
-    y = br__fold(spread(y, w.dilation[0], w.span[0]), 2, w.size[0], w.span[0], w.stride[0]);
+    y = br__fold(br__spread(y, w.dilation[1], w.span[1]), 3, w.size[1], w.span[1], w.stride[1]);
+    y = br__fold(br__spread(y, w.dilation[0], w.span[0]), 2, w.size[0], w.span[0], w.stride[0]);
     if (w.padding[0] > 0 || w.padding[1] > 0)
         y = br_pad(y, BR_DIMS(-w.padding[1], -w.padding[1], -w.padding[0], -w.padding[0]),
                    BR_PAD_CONSTANT, 0);

@@ -4,6 +4,7 @@
  * pooling is 2-d pooling with one row. Max pooling saves the indices of its elements. Average
  * pooling is linear and saves nothing; its adjoint is an operation whose gradient is average
  * pooling again. */
+#include "ops/conv/convolution_internal.h"
 #include "ops/index/index_internal.h"
 #include "ops/pointwise/widen.h"
 
@@ -146,15 +147,6 @@ static br_tensor *largest(const settings *s, br_tensor *x, br_tensor **indices)
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
-static bool check_number(const char *op, const char *name, int64_t value, int64_t minimum)
-{
-    if (value >= minimum && value <= INT32_MAX)
-        return true;
-    br_fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be in %" PRId64 " .. 2^31 - 1", name,
-            value, minimum);
-    return false;
-}
-
 /* Sets the sizes from the last `dims` sizes of x; in 1-d pooling, x has one row of that many
  * columns. */
 static bool set_sizes(settings *s, const br_tensor *x)
@@ -191,10 +183,10 @@ static bool set_windows(settings *s, const br_tensor *x, const br_pool_options *
         p->stride[d] = stride[k] == 0 ? kernel[k] : stride[k];
         p->dilation[d] = dilation[k];
         p->padding[d] = padding[k];
-        if (!check_number(s->op, "kernel_size", p->kernel[d], 1) ||
-            !check_number(s->op, "stride", p->stride[d], 1) ||
-            !check_number(s->op, "dilation", p->dilation[d], 1) ||
-            !check_number(s->op, "padding", p->padding[d], 0))
+        if (!br__check_conv_number(s->op, "kernel_size", p->kernel[d], 1) ||
+            !br__check_conv_number(s->op, "stride", p->stride[d], 1) ||
+            !br__check_conv_number(s->op, "dilation", p->dilation[d], 1) ||
+            !br__check_conv_number(s->op, "padding", p->padding[d], 0))
             return false;
         if (!s->max && dilation[k] != 1) {
             br_fail(BR_ERROR_ARGUMENT, s->op,
@@ -296,7 +288,7 @@ static br_tensor *adaptive_pool(const char *op, int dims, br_tensor *x, const in
     if (!set_sizes(&s, x))
         return NULL;
     for (int d = 2 - dims; d < 2; d++) {
-        if (!check_number(op, "output_size", out[d], 0))
+        if (!br__check_conv_number(op, "output_size", out[d], 0))
             return NULL;
         if (s.pool.size[d] == 0)
             return br_fail(BR_ERROR_SHAPE, op, "x %s has no elements to average", br__shape(x));

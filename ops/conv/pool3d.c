@@ -1,7 +1,8 @@
 /* ops/conv/pool3d.c - pooling in three dimensions, and max_unpool.
  *
- * An average is one weighted sum along each dimension. A maximum is that of planes, and then that
- * of their maxima along the depth. */
+ * An average is one weighted sum along each dimension. For a maximum, the maxima of planes are
+ * computed first, and then the maxima of these along the depth. */
+#include "ops/conv/convolution_internal.h"
 #include "ops/conv/resample_internal.h"
 #include "ops/pointwise/widen.h"
 #include "tensor/min_max.h"
@@ -30,23 +31,15 @@ static int first_dim(const char *op, const br_tensor *x)
     return 0;
 }
 
-static bool check_number(const char *op, const char *name, int64_t value, int64_t minimum)
-{
-    if (value >= minimum && value <= INT32_MAX)
-        return true;
-    br_fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be in %" PRId64 " .. 2^31 - 1", name,
-            value, minimum);
-    return false;
-}
-
 /* Computes the number of windows; with ceil_mode, the last one must begin in x or in the padding
  * before it. */
 static bool count_windows(const char *op, const br_tensor *x, windows *w, bool ceil_mode)
 {
     const int64_t reach = w->dilation * (w->kernel - 1);
-    if (!check_number(op, "kernel_size", w->kernel, 1) ||
-        !check_number(op, "stride", w->stride, 1) || !check_number(op, "padding", w->padding, 0) ||
-        !check_number(op, "dilation", w->dilation, 1))
+    if (!br__check_conv_number(op, "kernel_size", w->kernel, 1) ||
+        !br__check_conv_number(op, "stride", w->stride, 1) ||
+        !br__check_conv_number(op, "padding", w->padding, 0) ||
+        !br__check_conv_number(op, "dilation", w->dilation, 1))
         return false;
     if (2 * w->padding > reach + 1) {
         br_fail(BR_ERROR_ARGUMENT, op, "padding is %" PRId64 ", must be at most half of the kernel",
@@ -138,7 +131,7 @@ br_tensor *br_f_adaptive_avg_pool3d(br_tensor *x, int64_t depth, int64_t height,
         return NULL;
     const int first = first_dim(op, x);
     for (int i = 0; first > 0 && i < 3; i++) {
-        if (!check_number(op, "the output size", size[i], 0))
+        if (!br__check_conv_number(op, "the output size", size[i], 0))
             return NULL;
         if (x->sizes[first + i] < 1)
             br_fail(BR_ERROR_SHAPE, op, "x %s has no elements along dimension %d", br__shape(x),

@@ -30,8 +30,8 @@ static bool has_rows(const char *op, const char *name, const br_tensor *t, doubl
     return !br_failed();
 }
 
-/* The gradient of the largest difference goes to all elements of that size; unlike that of a norm,
- * it is not shared. */
+/* The gradient of the largest difference goes to all elements of that size, undivided. The gradient
+ * of a norm is divided among them. */
 static void largest_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *x = br_saved(node, 0), *y = br_unsqueeze(br_saved(node, 1), -1);

@@ -9,12 +9,6 @@ BR_DEFINE_DEFAULTS(br_dpo)
 
 /* ---- Contrastive ----------------------------------------------------------------------------- */
 
-/* Returns the rows divided by their lengths, as F.normalize() does. */
-static br_tensor *unit_rows(br_tensor *x)
-{
-    return br_div(x, br_clamp(br_norm_dim(x, 2, BR_DIMS(1), true), 1e-12, INFINITY));
-}
-
 br_tensor *br_info_nce_loss(br_tensor *anchors, br_tensor *candidates, double scale)
 {
     static const char op[] = "info_nce_loss";
@@ -31,7 +25,8 @@ br_tensor *br_info_nce_loss(br_tensor *anchors, br_tensor *candidates, double sc
                        br__shape(anchors), br__shape(candidates));
     br_scope *scope = br_scope_begin();
     const br_rounding rounding = BR_WIDEN(&anchors, &candidates);
-    br_tensor *scores = br_matmul(unit_rows(anchors), br_t(unit_rows(candidates)));
+    br_tensor *scores =
+        br_matmul(br_normalize(anchors, 2, 1, 1e-12), br_t(br_normalize(candidates, 2, 1, 1e-12)));
     br_tensor *own = br_arange(0, (double)anchors->sizes[0], 1, BR_I64);
     br_tensor *losses = br_cross_entropy(br_mul_scalar(scores, scale), own, NULL);
     return br__composed(scope, br__narrowed(rounding, losses));

@@ -192,8 +192,8 @@ br_tensor *br_tensordot(br_tensor *a, br_tensor *b, int na, const int64_t *a_dim
 
 /* ---- kron ------------------------------------------------------------------------------------ */
 
-/* With sizes [n] and [m], the product is a[:, None] b[None, :] as [n m]; dimensions that one of
- * them lacks have size 1. */
+/* With sizes [n] and [m], the product is a[:, None] b[None, :] as [n m]. A tensor
+ * with fewer dimensions gets further ones of size 1 in front. */
 br_tensor *br_kron(br_tensor *a, br_tensor *b)
 {
     BR_OP("kron");

@@ -232,47 +232,43 @@ Test(metrics, bleu_of_sentences)
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-#define FAILS(call, code, text)                                                                    \
-    do {                                                                                           \
-        cr_assert_not(call);                                                                       \
-        cr_assert_eq(br_error_code(), code);                                                       \
-        cr_assert(strstr(br_error_message(), text), "%s is not \"%s\"", br_error_message(), text); \
-        br_clear_error();                                                                          \
-    } while (0)
-
 Test(metrics, wrong_arguments)
 {
     const br_error wrong = BR_ERROR_ARGUMENT, shape = BR_ERROR_SHAPE, dtype = BR_ERROR_DTYPE;
     br_tensor *t = br_from_i64(BR_SHAPE(2), (int64_t[]){ 0, 2 }),
               *x = br_ones(BR_SHAPE(2, 3), BR_F32);
     br_tensor *c = br_ones(BR_SHAPE(2, 2), BR_I64);
-    FAILS(br_confusion_matrix(t, t, 2, BR_NONE), BR_ERROR_INDEX,
-          "targets: element 1 is 2, must be a class in 0 .. 1");
-    FAILS(br_confusion_matrix(t, br_zeros_like(t), 2, BR_NONE), BR_ERROR_INDEX,
-          "predictions: element 1");
-    FAILS(br_confusion_matrix(t, t, 0, BR_NONE), wrong, "num_classes is 0");
-    FAILS(br_confusion_matrix(x, t, 4, BR_NONE), shape, "with 4 classes");
-    FAILS(br_confusion_matrix(c, t, 3, BR_NONE), shape, "must have one shape");
-    FAILS(br_confusion_matrix(x, x, 3, BR_NONE), dtype, "targets is f32, must be integers");
-    FAILS(br_accuracy(t), shape, "confusion is [2], must be [classes, classes]");
-    FAILS(br_precision(c, 4), wrong, "average is 4");
-    FAILS(br_fbeta_score(c, -1, BR_AVERAGE_MACRO), wrong, "beta is -1");
-    FAILS(br_auroc(x, br_zeros(BR_SHAPE(3), BR_I64), 0), shape, "scores [2, 3] and targets [3]");
-    FAILS(br_auroc(br_full(BR_SHAPE(2), NAN, BR_F32), t, 0), wrong, "contain NaN");
-    FAILS(br_auroc(br_ones(BR_SHAPE(2), BR_F32), t, 0), BR_ERROR_INDEX, "element 1 is 2");
-    FAILS(br_perplexity(x, br_zeros(BR_SHAPE(3), BR_I64), BR_NONE), shape,
-          "logits [2, 3] and targets [3]: must be [..., classes] and [...]");
+    check_fails_with(br_confusion_matrix(t, t, 2, BR_NONE), BR_ERROR_INDEX,
+                     "targets: element 1 is 2, must be a class in 0 .. 1");
+    check_fails_with(br_confusion_matrix(t, br_zeros_like(t), 2, BR_NONE), BR_ERROR_INDEX,
+                     "predictions: element 1");
+    check_fails_with(br_confusion_matrix(t, t, 0, BR_NONE), wrong, "num_classes is 0");
+    check_fails_with(br_confusion_matrix(x, t, 4, BR_NONE), shape, "with 4 classes");
+    check_fails_with(br_confusion_matrix(c, t, 3, BR_NONE), shape, "must have one shape");
+    check_fails_with(br_confusion_matrix(x, x, 3, BR_NONE), dtype,
+                     "targets is f32, must be integers");
+    check_fails_with(br_accuracy(t), shape, "confusion is [2], must be [classes, classes]");
+    check_fails_with(br_precision(c, 4), wrong, "average is 4");
+    check_fails_with(br_fbeta_score(c, -1, BR_AVERAGE_MACRO), wrong, "beta is -1");
+    check_fails_with(br_auroc(x, br_zeros(BR_SHAPE(3), BR_I64), 0), shape,
+                     "scores [2, 3] and targets [3]");
+    check_fails_with(br_auroc(br_full(BR_SHAPE(2), NAN, BR_F32), t, 0), wrong, "contain NaN");
+    check_fails_with(br_auroc(br_ones(BR_SHAPE(2), BR_F32), t, 0), BR_ERROR_INDEX,
+                     "element 1 is 2");
+    check_fails_with(br_perplexity(x, br_zeros(BR_SHAPE(3), BR_I64), BR_NONE), shape,
+                     "logits [2, 3] and targets [3]: must be [..., classes] and [...]");
     br_bleu_score s;
     const char *texts[] = { "a", NULL };
-    FAILS(br_bleu(0, texts, 1, texts, NULL, &s), wrong, "n is 0, must be at least 1");
-    FAILS(br_bleu(2, texts, 1, texts, NULL, &s), wrong, "hypotheses[1] is NULL");
-    FAILS(br_bleu(1, texts, 1, texts + 1, NULL, &s), wrong, "all references of text 0 are NULL");
-    FAILS(br_bleu(1, texts, 1, texts, BR_OPTIONS(br_bleu, .max_ngram_order = 17), &s), wrong,
-          "max_ngram_order is 17, must be 1 .. 16");
-    FAILS(br_bleu(1, texts, 1, texts, BR_OPTIONS(br_bleu, .tokenize = 3), &s), wrong,
-          "tokenize is 3");
-    FAILS(br_bleu(1, texts, 1, texts, BR_OPTIONS(br_bleu, .smooth_value = -1), &s), wrong,
-          "smooth_value is -1");
+    check_fails_with(br_bleu(0, texts, 1, texts, NULL, &s), wrong, "n is 0, must be at least 1");
+    check_fails_with(br_bleu(2, texts, 1, texts, NULL, &s), wrong, "hypotheses[1] is NULL");
+    check_fails_with(br_bleu(1, texts, 1, texts + 1, NULL, &s), wrong,
+                     "all references of text 0 are NULL");
+    check_fails_with(br_bleu(1, texts, 1, texts, BR_OPTIONS(br_bleu, .max_ngram_order = 17), &s),
+                     wrong, "max_ngram_order is 17, must be 1 .. 16");
+    check_fails_with(br_bleu(1, texts, 1, texts, BR_OPTIONS(br_bleu, .tokenize = 3), &s), wrong,
+                     "tokenize is 3");
+    check_fails_with(br_bleu(1, texts, 1, texts, BR_OPTIONS(br_bleu, .smooth_value = -1), &s),
+                     wrong, "smooth_value is -1");
 }
 
 static bool all_measures(void)

@@ -122,8 +122,8 @@ BR_API br_tensor *br_nanquantile(br_tensor *x, br_tensor *q, int64_t dim, bool k
 
 /* Returns how many elements of the sorted sequence are less than each value or, if `right`, less
  * than or equal to it: the index at which the value can be inserted. i64, in the shape of values.
- * sorted_sequence is 1-d, or its last dimension has the sequences and the others are those of
- * values. `sorter`, i64, gives the order that sorts it, or is NULL. */
+ * sorted_sequence is 1-d, or its last dimension has the sequences and its other dimensions are
+ * equal to the dimensions of values. `sorter`, i64, gives the order that sorts it, or is NULL. */
 BR_API br_tensor *br_searchsorted(br_tensor *sorted_sequence, br_tensor *values, bool right,
                                   br_tensor *sorter);
 /* The same for values x and a 1-d sequence of boundaries. */
