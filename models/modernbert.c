@@ -124,7 +124,7 @@ static br_tensor *feed_forward(br_modernbert_mlp *self, br_tensor *x)
 static br_modernbert_layer *new_layer(const br_modernbert_config *c, int64_t i)
 {
     br_modernbert_layer *self = br_module_create(sizeof *self, "ModernBertEncoderLayer");
-    self->is_local = i % c->global_attn_every_n_layers != 0;
+    self->is_local = zoo_modernbert_is_local(c, i);
     if (i > 0)
         self->attn_norm = br_child(self, "attn_norm", zoo_modernbert_norm(c));
     self->attn = br_child(self, "attn", new_attention(c));

@@ -81,47 +81,52 @@ static void read_choices(const br_auto_config *config, br_modernbert_config *c)
 
 /* ---- Types of layers ------------------------------------------------------------------------- */
 
-/* Returns true if element i of layer_types is local. */
-static bool is_local(const br_auto_config *config, int64_t i)
+/* Returns the type that element i of layer_types names. */
+static uint8_t read_layer_type(const br_auto_config *config, int64_t i)
 {
     const char *type = br_auto_config_list_string(config, "layer_types", i);
-    bool local = type && strcmp(type, "sliding_attention") == 0;
-    if (type && !local && strcmp(type, "full_attention") != 0)
+    if (type && strcmp(type, "sliding_attention") == 0)
+        return BR_MODERNBERT_LOCAL;
+    if (type && strcmp(type, "full_attention") != 0)
         br_raise(BR_ERROR_FORMAT,
                  "modernbert: %s: layer_types[%" PRId64
                  "] is \"%s\", must be \"full_attention\" or \"sliding_attention\"",
                  br_auto_config_path(config), i, br_printable(type));
-    return local;
+    return BR_MODERNBERT_GLOBAL;
 }
 
-/* Returns the n for which layer_types says that layers 0, n, 2 n, ... are global. */
-static int64_t read_pattern(const br_auto_config *config, int64_t layers)
+static void read_layer_types(const br_auto_config *config, br_modernbert_config *c)
 {
-    int64_t n = 1, count = br_auto_config_list_size(config, "layer_types");
-    if (count != layers && !br_error_pending())
+    int64_t count = br_auto_config_list_size(config, "layer_types");
+    if (count != c->num_hidden_layers && !br_error_pending())
         br_raise(BR_ERROR_FORMAT,
                  "modernbert: %s: layer_types has %" PRId64
                  " elements, must have one for each of num_hidden_layers %" PRId64,
-                 br_auto_config_path(config), count, layers);
-    while (n < count && !br_error_pending() && is_local(config, n))
-        n++;
+                 br_auto_config_path(config), count, c->num_hidden_layers);
+    else if (count > BR_MODERNBERT_MAX_LAYERS)
+        br_raise(BR_ERROR_FORMAT,
+                 "modernbert: %s: layer_types has %" PRId64 " elements, at most %d are supported",
+                 br_auto_config_path(config), count, BR_MODERNBERT_MAX_LAYERS);
     for (int64_t i = 0; i < count && !br_error_pending(); i++)
-        if (is_local(config, i) != (i % n != 0) && !br_error_pending())
-            br_raise(BR_ERROR_FORMAT,
-                     "modernbert: %s: layer_types[%" PRId64
-                     "] does not repeat the pattern before it: only one \"full_attention\" "
-                     "followed by n - 1 \"sliding_attention\", again and again, is supported",
-                     br_auto_config_path(config), i);
-    return n;
+        c->layer_types[i] = read_layer_type(config, i);
 }
 
-static int64_t read_period(const br_auto_config *config, int64_t layers)
+/* layer_types settles which layers are local; older files have the distance of global layers. */
+static void read_layers(const br_auto_config *config, br_modernbert_config *c)
 {
+    c->global_attn_every_n_layers = br_modernbert_config_default().global_attn_every_n_layers;
     if (br_auto_config_has(config, "layer_types"))
-        return read_pattern(config, layers);
-    return is_in_file(config, "global_attn_every_n_layers")
-               ? br_auto_config_size(config, "global_attn_every_n_layers")
-               : br_modernbert_config_default().global_attn_every_n_layers;
+        read_layer_types(config, c);
+    else if (is_in_file(config, "global_attn_every_n_layers"))
+        c->global_attn_every_n_layers = br_auto_config_size(config, "global_attn_every_n_layers");
+}
+
+bool zoo_modernbert_is_local(const br_modernbert_config *c, int64_t i)
+{
+    uint8_t type = i < BR_MODERNBERT_MAX_LAYERS ? c->layer_types[i] : BR_MODERNBERT_BY_DISTANCE;
+    if (type == BR_MODERNBERT_BY_DISTANCE)
+        return i % c->global_attn_every_n_layers != 0;
+    return type == BR_MODERNBERT_LOCAL;
 }
 
 /* ---- The configuration ----------------------------------------------------------------------- */
@@ -148,7 +153,7 @@ static bool read_config(const br_auto_config *config, br_modernbert_config *c)
     read_sizes(config, c);
     read_numbers(config, c);
     read_choices(config, c);
-    c->global_attn_every_n_layers = read_period(config, c->num_hidden_layers);
+    read_layers(config, c);
     read_ropes(config, c);
     return br_auto_config_multiple(config, "hidden_size", "num_attention_heads");
 }
@@ -197,6 +202,19 @@ static bool good_ids_and_heads(const br_modernbert_config *c)
     return !br_error_pending();
 }
 
+static bool good_layer_types(const br_modernbert_config *c)
+{
+    for (int i = 0; i < BR_MODERNBERT_MAX_LAYERS; i++)
+        if (c->layer_types[i] > BR_MODERNBERT_LOCAL) {
+            br_raise(BR_ERROR_ARGUMENT,
+                     "modernbert: layer_types[%d] is %d, must be BR_MODERNBERT_BY_DISTANCE, "
+                     "BR_MODERNBERT_GLOBAL or BR_MODERNBERT_LOCAL",
+                     i, c->layer_types[i]);
+            return false;
+        }
+    return true;
+}
+
 static bool good_pooling(const char *pooling)
 {
     if (pooling && (strcmp(pooling, "cls") == 0 || strcmp(pooling, "mean") == 0))
@@ -208,7 +226,7 @@ static bool good_pooling(const char *pooling)
 
 static bool good_config(const br_modernbert_config *c)
 {
-    if (!zoo_good_config(op, c) || !good_sizes(c) || !good_ids_and_heads(c))
+    if (!zoo_good_config(op, c) || !good_sizes(c) || !good_ids_and_heads(c) || !good_layer_types(c))
         return false;
     int64_t size = c->hidden_size / c->num_attention_heads;
     return zoo_good_rope(size, &c->global_rope) && zoo_good_rope(size, &c->local_rope) &&

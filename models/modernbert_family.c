@@ -125,8 +125,9 @@ static const char *differing_key(br_module *a, br_module *b)
         return "norm_eps";
     if (x->local_attention / 2 != y->local_attention / 2)
         return "local_attention";
-    if (x->global_attn_every_n_layers != y->global_attn_every_n_layers)
-        return "layer_types";
+    for (int64_t i = 0; i < x->num_hidden_layers; i++)
+        if (zoo_modernbert_is_local(x, i) != zoo_modernbert_is_local(y, i))
+            return "layer_types";
     if (!zoo_same_rope(&x->global_rope, &y->global_rope) ||
         !zoo_same_rope(&x->local_rope, &y->local_rope))
         return "rope_parameters";

@@ -14,6 +14,8 @@ br_modernbert *zoo_modernbert_make(br_modernbert_config config);
 br_modernbert_lm *zoo_modernbert_make_lm(br_modernbert_config config);
 br_modernbert_classifier *zoo_modernbert_make_classifier(br_modernbert_config config,
                                                          br_model_task task);
+/* Returns true if layer i attends only to near tokens. */
+bool zoo_modernbert_is_local(const br_modernbert_config *config, int64_t i);
 /* Makes a LayerNorm with the configuration's eps and bias. */
 br_layer_norm *zoo_modernbert_norm(const br_modernbert_config *config);
 /* Initializes a weight. `config` is a br_modernbert_config. */

@@ -298,29 +298,41 @@ static br_modernbert_config modernbert_with(const char *keys)
 #define LOCAL       "\"sliding_attention\""
 #define ROPE(type)  ", \"rope_parameters\": {\"full_attention\": {\"rope_theta\": 7, " type "}}"
 
+static const br_modernbert_layer *layer_of(const br_modernbert *model, int64_t i)
+{
+    return br_module_list_at(model->layers, i);
+}
+
 /* The bases and the types of layers have other keys in older files. */
 Test(encoders, keys_of_modernbert)
 {
     static const struct {
         const char *keys;
         double global, local;
-        int64_t period;
+        const char *layers; /* g: global, l: local */
     } rows[] = {
-        { "", 160000, 10000, 3 },
-        { ", \"global_rope_theta\": 5, \"local_rope_theta\": 6", 5, 6, 3 },
-        { ROPE("\"rope_type\": \"default\"") ", \"local_rope_theta\": 6", 7, 6, 3 },
-        { ROPE("\"type\": \"default\"") ", \"global_rope_theta\": 6", 7, 10000, 3 },
-        { ", \"global_attn_every_n_layers\": 2", 160000, 10000, 2 },
-        { LAYERS(GLOBAL ", " LOCAL ", " GLOBAL), 160000, 10000, 2 },
-        { LAYERS(GLOBAL ", " GLOBAL ", " GLOBAL), 160000, 10000, 1 },
-        { LAYERS(GLOBAL ", " LOCAL ", " LOCAL), 160000, 10000, 3 },
+        { "", 160000, 10000, "gll" },
+        { ", \"global_rope_theta\": 5, \"local_rope_theta\": 6", 5, 6, "gll" },
+        { ROPE("\"rope_type\": \"default\"") ", \"local_rope_theta\": 6", 7, 6, "gll" },
+        { ROPE("\"type\": \"default\"") ", \"global_rope_theta\": 6", 7, 10000, "gll" },
+        { ", \"global_attn_every_n_layers\": 2", 160000, 10000, "glg" },
+        { LAYERS(GLOBAL ", " LOCAL ", " GLOBAL), 160000, 10000, "glg" },
+        { LAYERS(GLOBAL ", " GLOBAL ", " GLOBAL), 160000, 10000, "ggg" },
+        { LAYERS(GLOBAL ", " LOCAL ", " LOCAL), 160000, 10000, "gll" },
+        { LAYERS(LOCAL ", " LOCAL ", " GLOBAL), 160000, 10000, "llg" },
+        { LAYERS(GLOBAL ", " GLOBAL ", " LOCAL) ", \"global_attn_every_n_layers\": 1", 160000,
+          10000, "ggl" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         br_modernbert_config c = modernbert_with(rows[i].keys);
         check_ok();
         cr_assert_eq(c.global_rope.theta, rows[i].global, "%s", rows[i].keys);
         cr_assert_eq(c.local_rope.theta, rows[i].local, "%s", rows[i].keys);
-        cr_assert_eq(c.global_attn_every_n_layers, rows[i].period, "%s", rows[i].keys);
+        br_modernbert *model = br_modernbert_new(&c);
+        for (int layer = 0; layer < 3; layer++)
+            cr_assert_eq(layer_of(model, layer)->is_local, rows[i].layers[layer] == 'l', "%s",
+                         rows[i].keys);
+        br_module_free(model);
     }
     check_fails(modernbert_with(ROPE("\"rope_type\": \"linear\"")).vocab_size,
                 "rope_parameters.full_attention.factor is missing");
@@ -331,10 +343,6 @@ Test(encoders, keys_of_modernbert)
                 "full_attention.partial_rotary_factor is the number 0.5, must be 1.0");
     check_fails(modernbert_with(", \"rope_parameters\": {\"full_attention\": 5}").vocab_size,
                 "rope_parameters.full_attention is 5, must be an object");
-    check_fails(modernbert_with(LAYERS(GLOBAL ", " GLOBAL ", " LOCAL)).vocab_size,
-                "layer_types[2] does not repeat the pattern before it");
-    check_fails(modernbert_with(LAYERS(LOCAL ", " LOCAL ", " LOCAL)).vocab_size,
-                "layer_types[0] does not repeat the pattern before it");
     check_fails(modernbert_with(LAYERS(GLOBAL ", " LOCAL)).vocab_size,
                 "layer_types has 2 elements, must have one for each of num_hidden_layers 3");
     check_fails(modernbert_with(LAYERS(GLOBAL ", " LOCAL ", \"local\"")).vocab_size,
@@ -504,6 +512,8 @@ Test(encoders, invalid_configurations_of_modernbert)
     check_refused(br_modernbert_new(&c), "classifier_pooling is 'max', must be cls or mean");
     c.local_rope.theta = -1;
     check_refused(br_modernbert_new(&c), "theta is -1, must be positive");
+    c.layer_types[2] = 3;
+    check_refused(br_modernbert_new(&c), "layer_types[2] is 3, must be BR_MODERNBERT_BY_DISTANCE");
     c.hidden_size = 6;
     check_refused(br_modernbert_new(&c), "hidden_size 6 / num_attention_heads 2 is odd");
     c.pad_token_id = 9;

@@ -75,6 +75,10 @@ def layer_kinds(rng, layers):
     return [rng.choice(["full_attention", "sliding_attention"]) for _ in range(layers)]
 
 
+def regular_kinds(every, layers):
+    return ["sliding_attention" if i % every else "full_attention" for i in range(layers)]
+
+
 def bert_sizes(rng, kind, vocab):
     """Returns sizes of BERT and its relatives."""
     heads, layers, act = rng.randint(1, 4), rng.randint(1, 3), rng.choice(ACTIVATIONS)
@@ -104,7 +108,7 @@ def modernbert_sizes(rng, vocab):
                 classifier_activation=rng.choice(ACTIVATIONS), norm_eps=10 ** rng.uniform(-9, -2), pad_token_id=rng.randrange(vocab),
                 classifier_pooling=rng.choice(["cls", "mean"]), local_attention=rng.randint(2, 40), **ids)
     made |= {key: rng.random() < 0.5 for key in ("attention_bias", "mlp_bias", "norm_bias", "classifier_bias", "decoder_bias")}
-    made["layer_types"] = ["sliding_attention" if i % every else "full_attention" for i in range(layers)]
+    made["layer_types"] = rng.choice([layer_kinds(rng, layers), regular_kinds(every, layers)])
     made["rope_parameters"] = {kind: rope(rng, width // heads) for kind in ("full_attention", "sliding_attention")}
     made["max_position_embeddings"] = rng.choice([20, POSITIONS])
     return made
@@ -210,7 +214,11 @@ def in_old_form(rng, kind, config):
         del config["rope_parameters"]
         config |= {"global_rope_theta": ropes["full_attention"].pop("rope_theta"),
                    "local_rope_theta": ropes["sliding_attention"].pop("rope_theta")}
-        config["global_attn_every_n_layers"] = (config.pop("layer_types") + ["full_attention"]).index("full_attention", 1)
+        kinds = config["layer_types"]
+        every = (kinds + ["full_attention"]).index("full_attention", 1)
+        if kinds == regular_kinds(every, len(kinds)):
+            del config["layer_types"]
+            config["global_attn_every_n_layers"] = every
         if ropes["full_attention"]["rope_type"] != "default":
             config["rope_scaling"] = ropes["full_attention"]
     elif ropes and kind in DECODERS:

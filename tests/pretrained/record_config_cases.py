@@ -267,7 +267,7 @@ KEYS = {
         "sep_token_id": (4, "same"),
         "attention_bias": (True, "changed"),
         "attention_dropout": (0.3, "field"),
-        "layer_types": (["full_attention", "sliding_attention", "full_attention"], "changed"),
+        "layer_types": (["sliding_attention", "sliding_attention", "full_attention"], "changed"),
         "rope_parameters": ({"full_attention": {"rope_type": "default", "rope_theta": 50.0},
                              "sliding_attention": {"rope_type": "default", "rope_theta": 7.0}}, "changed"),
         "global_attn_every_n_layers": (2, "same"),  # layer_types and rope_parameters are in the file

@@ -30,12 +30,22 @@ extern "C" {
 
 /* ---- Configuration --------------------------------------------------------------------------- */
 
+enum { BR_MODERNBERT_MAX_LAYERS = 256 };
+
+typedef enum br_modernbert_layer_type {
+    BR_MODERNBERT_BY_DISTANCE, /* global_attn_every_n_layers says it */
+    BR_MODERNBERT_GLOBAL,      /* attends to all tokens */
+    BR_MODERNBERT_LOCAL        /* attends to local_attention tokens */
+} br_modernbert_layer_type;
+
 typedef struct br_modernbert_config {
     int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
         num_labels;
     int64_t pad_token_id; /* its embedding gets no gradient; -1: none */
-    /* Layers 0, n, 2 n, ... attend to all tokens. The other layers are local. */
+    /* Layers 0, n, 2 n, ... attend to all tokens, the other layers are local, except where
+     * layer_types, of br_modernbert_layer_type, says otherwise. */
     int64_t global_attn_every_n_layers;
+    uint8_t layer_types[BR_MODERNBERT_MAX_LAYERS];
     int64_t local_attention; /* a local layer attends to the local_attention / 2 tokens before each
                                 token, as many after it, and the token itself */
     br_rope_options global_rope, local_rope; /* rotary positions of the two kinds of layers */
@@ -52,8 +62,7 @@ typedef struct br_modernbert_config {
 BR_API br_modernbert_config br_modernbert_config_default(void);
 /* Reads a configuration from a config.json of model_type "modernbert". Rotary positions are in
  * rope_parameters or, in older files, in global_rope_theta, local_rope_theta and rope_scaling.
- * Returns zeros and an error if a value is invalid, or if it requires an unsupported feature:
- * layer_types that do not repeat. */
+ * Returns zeros and an error if a value is invalid. */
 BR_API br_modernbert_config br_modernbert_config_from(const br_auto_config *config);
 
 /* Optional inputs and outputs of a forward. Each may be NULL, and so may the options. Outputs are
