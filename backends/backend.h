@@ -16,6 +16,7 @@
 #include "backends/attention.h"
 #include "backends/conv.h"
 #include "backends/index.h"
+#include "backends/linalg.h"
 #include "backends/loss.h"
 #include "backends/matmul.h"
 #include "backends/norm.h"
@@ -175,6 +176,10 @@ struct br_backend {
      * `rows` is NULL. Indices are in range. A device with this entry has quantized operands in
      * `matmul` and in `linear_cross_entropy`, too. */
     void (*dequantize)(const br_tensor *y, const br_tensor *x, const br_tensor *rows);
+
+    /* Factorizes matrices and solves systems of equations. Returns false with an error if the
+     * library that computes is missing. */
+    bool (*linalg)(const char *op, const br_linalg_work *work);
 
     /* Computes the losses, sums, `reduced`, and the sums of weights in *loss; and dscores from the
      * scores, sums and dy. Both return false with an error if memory runs out. */

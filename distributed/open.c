@@ -4,11 +4,11 @@
  * of a transport. An MPI library in a process that another MPI's mpirun started believes that it
  * is alone, so the right one must be chosen, and the number of ranks is compared. */
 #include "distributed/distributed_internal.h"
+#include "tensor/linked.h"
 #include "tensor/min_max.h"
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,24 +87,6 @@ static const char *find_initialized(void)
             return libraries[i].mpi;
     }
     return NULL;
-}
-
-/* Notes in *found whether the program has a dynamic linker. The program is the first object. */
-static int look_for_linker(struct dl_phdr_info *program, size_t size, void *found)
-{
-    (void)size;
-    for (int i = 0; i < program->dlpi_phnum; i++)
-        *(bool *)found |= program->dlpi_phdr[i].p_type == PT_INTERP;
-    return 1; /* look at no other object */
-}
-
-/* Returns true if the program was linked with -static. glibc's dlopen() then loads a second C
- * library, in which MPI crashes. */
-static bool is_static(void)
-{
-    bool found = false;
-    dl_iterate_phdr(look_for_linker, &found);
-    return !found;
 }
 
 /* ---- The plug-in ----------------------------------------------------------------------------- */
@@ -278,7 +260,7 @@ bool br__dist_open(br_comm *comm, bool *connected)
     }
     if (!initialized && !launcher->mpi && !given_plugin())
         return fail_without_pmi();
-    if (is_static()) {
+    if (br__is_static()) {
         br_raise(BR_ERROR_STATE,
                  "dist_init: this process was started by mpirun, but the program was linked with "
                  "-static, and cannot load MPI: link it without -static");

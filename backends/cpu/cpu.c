@@ -5,6 +5,7 @@
 #include "backends/cpu/gemm/matmul_internal.h"
 #include "backends/cpu/index/index_internal.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/linalg/linalg.h"
 #include "backends/cpu/loss/loss_internal.h"
 #include "backends/cpu/norm/norm_internal.h"
 #include "backends/cpu/optim/optim_internal.h"
@@ -81,6 +82,7 @@ const br_backend br__cpu_backend = {
     .rotate = br__stored_rotate,
     .matmul = matmul,
     .dequantize = br__cpu_dequantize,
+    .linalg = br__cpu_linalg,
     .cross_entropy = br__stored_cross_entropy,
     .cross_entropy_grad = br__stored_cross_entropy_grad,
     .linear_cross_entropy = br__stored_linear_cross_entropy,

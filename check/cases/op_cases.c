@@ -67,6 +67,23 @@ static br_tensor *halves(const br_tensor *x)
     return br_from_i64(BR_SHAPE(3), (int64_t[]){ 0, n / 2, n });
 }
 
+/* Return well-conditioned matrices made of x, or x if it has no square matrices of floating-point
+ * numbers: regular ones, and symmetric positive definite ones. */
+static br_tensor *regular(br_tensor *x)
+{
+    const int n = x ? br_ndim(x) : 0;
+    if (n < 2 || br_size(x, -1) != br_size(x, -2) || !br_is_floating(x))
+        return x;
+    br_tensor *one = br_new_ones(x, BR_SHAPE(br_size(x, -1)), br_dtype_of(x));
+    return br_add(br_mul_scalar(x, 0.25), br_mul_scalar(br_diag_embed(one, 0, -2, -1), 2));
+}
+
+static br_tensor *definite(br_tensor *x)
+{
+    br_tensor *a = regular(x);
+    return a == x ? x : br_matmul(a, br_transpose(a, -2, -1));
+}
+
 /* Each row becomes a function ... */
 #define CASE(label, expression, ...)                                          \
     static br_tensor *call_##label(br_tensor *const *x, int n, void *context) \

@@ -15,6 +15,7 @@
 #include <brasa/ops/conv.h>
 #include <brasa/ops/in_place.h>
 #include <brasa/ops/index.h>
+#include <brasa/ops/linalg.h>
 #include <brasa/ops/losses.h>
 #include <brasa/ops/matmul.h>
 #include <brasa/ops/norm.h>

@@ -1,7 +1,6 @@
 /* tests/ops/test_second_order.c - compares the second-order gradients of every row of op_cases.def
  * with central differences. */
-#include "check/cases/op_cases.h"
-#include "tests/support.h"
+#include "tests/ops/cases.h"
 
 TestSuite(second_order, .init = check_begin, .fini = check_end);
 
@@ -34,7 +33,8 @@ Test(second_order, gradients_of_gradients)
 {
     letter_sizes letters = default_letter_sizes();
     int checked = 0;
-    for (const op_case *c = op_cases; c < op_cases + num_op_cases; c++) {
+    for_each_case(c)
+    {
         if (c->no_gradient)
             continue;
         br_scope *scope = br_scope_begin();

@@ -1,0 +1,28 @@
+/* backends/cpu/linalg/linalg.h - linear algebra by LAPACK, a library that is opened when it is
+ * first needed. */
+#ifndef BR_CPU_LINALG_H
+#define BR_CPU_LINALG_H
+
+#include "backends/linalg.h"
+
+#include <stddef.h>
+
+/* LAPACK's routines for one dtype. Arguments are addresses, as in Fortran; the lengths of texts
+ * come last. Integers have 32 bits. */
+typedef struct br_lapack {
+    void (*getrf)(const int *m, const int *n, void *a, const int *lda, int *ipiv, int *info);
+    void (*getrs)(const char *trans, const int *n, const int *nrhs, const void *a, const int *lda,
+                  const int *ipiv, void *b, const int *ldb, int *info, size_t);
+    void (*potrf)(const char *uplo, const int *n, void *a, const int *lda, int *info, size_t);
+    void (*trsm)(const char *side, const char *uplo, const char *trans, const char *diag,
+                 const int *m, const int *n, const void *alpha, const void *a, const int *lda,
+                 void *b, const int *ldb, size_t, size_t, size_t, size_t);
+} br_lapack;
+
+/* Opens LAPACK unless it is open. Returns its routines for a dtype, f32 or f64, or NULL with an
+ * error that names the package. */
+const br_lapack *br__lapack(const char *op, br_dtype dtype);
+
+bool br__cpu_linalg(const char *op, const br_linalg_work *work);
+
+#endif

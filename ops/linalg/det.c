@@ -1,0 +1,98 @@
+/* ops/linalg/det.c - determinants, from the LU factorization. */
+#include "ops/linalg/linalg_internal.h"
+
+#include <math.h>
+
+/* Returns the diagonal of U, and in *sign the sign of the permutation: each exchange of two rows
+ * changes it. */
+static br_tensor *diagonal_of_u(const char *op, br_tensor *a, br_tensor **sign)
+{
+    br_linalg_work work = { .routine = BR_LINALG_LU };
+    br_tensor *factors = br__by_columns(a);
+    if (!br__linalg_begin(factors, NULL, &work) || !br__linalg_run(op, &work))
+        return NULL;
+    br_tensor *pivots = br_to((br_tensor *)work.pivots, BR_I64);
+    br_tensor *rows = br_new_arange(pivots, 1, (double)work.n + 1, 1, BR_I64);
+    br_tensor *exchanged = br_to(br_ne(pivots, rows), a->dtype);
+    *sign = br_prod_dim(br_rsub_scalar(br_mul_scalar(exchanged, 2), 1), -1, false);
+    return br_diagonal(factors, 0, -2, -1);
+}
+
+/* Returns a^-T times a number for each matrix. */
+static br_tensor *scaled_inverse(br_tensor *a, br_tensor *factor)
+{
+    return br_mul(br__mt(br_linalg_inv(a)), br_unsqueeze(br_unsqueeze(factor, -1), -1));
+}
+
+/* ---- det ------------------------------------------------------------------------------------- */
+
+/* da = dy det(a) a^-T (Jacobi's formula) */
+static void det_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[0] = scaled_inverse(br_saved(node, 0), br_mul(dy, br_saved(node, 1)));
+}
+
+br_tensor *br_linalg_det(br_tensor *a)
+{
+    static const br_op det_op = { "linalg_det", det_backward, false };
+    BR_OP("linalg_det");
+    if (!br__square("linalg_det", "a", a))
+        return NULL;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *sign, *u = diagonal_of_u("linalg_det", a, &sign);
+    br_tensor *y = br_scope_return(scope, u ? br_mul(br_prod_dim(u, -1, false), sign) : NULL);
+    br_scope_end(scope);
+    br_node *node = br_record(&det_op, y, BR_INPUTS(a), NULL, 0);
+    br_save(node, 0, a);
+    br_save(node, 1, y);
+    return y;
+}
+
+/* ---- slogdet, logdet ------------------------------------------------------------------------- */
+
+/* da = dy a^-T; the sign is constant. */
+static void slogdet_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (dy)
+        dx[0] = scaled_inverse(br_saved(node, 0), dy);
+}
+
+static br_tensor *log_of_det(const char *op, br_tensor *a, br_tensor **sign)
+{
+    static const br_op slogdet_op = { "linalg_slogdet", slogdet_backward, false };
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *s, *u = diagonal_of_u(op, a, &s);
+    *sign = br_scope_return(scope, u ? br_mul(s, br_prod_dim(br_sign(u), -1, false)) : NULL);
+    br_tensor *y =
+        br_scope_return(scope, u ? br_sum_dim(br_log(br_abs(u)), BR_DIMS(-1), false) : NULL);
+    br_scope_end(scope);
+    br_node *node = br_record(&slogdet_op, y, BR_INPUTS(a), NULL, 0);
+    br_save(node, 0, a);
+    if (node)
+        br_record_output(node, *sign);
+    return y;
+}
+
+br_tensor *br_linalg_slogdet(br_tensor *a, br_tensor **sign)
+{
+    BR_OP("linalg_slogdet");
+    if (sign)
+        *sign = NULL;
+    br_tensor *s;
+    if (!br__square("linalg_slogdet", "a", a))
+        return NULL;
+    br_tensor *y = log_of_det("linalg_slogdet", a, &s);
+    if (sign)
+        *sign = y ? s : NULL;
+    return y;
+}
+
+br_tensor *br_logdet(br_tensor *a)
+{
+    BR_OP("logdet");
+    if (!br__square("logdet", "a", a))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *sign, *y = log_of_det("logdet", a, &sign);
+    return br__composed(scope, y ? br_masked_fill(y, br_lt_scalar(sign, 0), NAN) : NULL);
+}

@@ -1,0 +1,81 @@
+/* tests/ops/linalg/test_linalg.c - linear algebra: known values, errors, and a missing LAPACK. The
+ * gradients are tested by the rows of op_cases.def. */
+#include "tests/ops/cases.h"
+
+TestSuite(linalg, .init = check_begin, .fini = check_end);
+
+static void skip_without_lapack(void)
+{
+    if (!has_lapack())
+        cr_skip_test("LAPACK is missing: install liblapack3");
+}
+
+static br_tensor *matrix(double a, double b, double c, double d)
+{
+    return br_from_f64(BR_SHAPE(2, 2), (double[]){ a, b, c, d });
+}
+
+/* Small integers: the results are exact. */
+Test(linalg, known_values)
+{
+    skip_without_lapack();
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = matrix(0, 2, 4, 6), *sign;
+    cr_expect(br_equal(br_linalg_inv(a), matrix(-0.75, 0.25, 0.5, 0)));
+    cr_expect_eq(br_item(br_linalg_det(a)), -8);
+    cr_expect(br_allclose(br_linalg_slogdet(a, &sign), br_scalar(log(8), BR_F64), 1e-15, 0));
+    cr_expect_eq(br_item(sign), -1);
+    cr_expect(br_isnan(br_logdet(a)) && br_item(br_isnan(br_logdet(a))) == 1);
+    cr_expect(br_equal(br_linalg_solve(a, br_from_f64(BR_SHAPE(2), (double[]){ 2, 10 }), true),
+                       br_ones(BR_SHAPE(2), BR_F64)));
+    cr_expect(
+        br_equal(br_matmul(br_linalg_solve(a, matrix(4, 8, 0, 2), false), a), matrix(4, 8, 0, 2)));
+    cr_expect(br_equal(br_linalg_cholesky(matrix(4, NAN, 2, 10), false), matrix(2, 0, 1, 3)));
+    cr_expect(br_equal(br_linalg_cholesky(matrix(4, 2, NAN, 10), true), matrix(2, 1, 0, 3)));
+    cr_expect(br_equal(
+        br_linalg_solve_triangular(matrix(NAN, 2, NAN, NAN), matrix(5, 2, 1, 1), true, true, true),
+        matrix(3, 0, 1, 1)));
+    cr_expect(br_equal(br_cholesky_solve(matrix(8, 0, 22, 9), matrix(2, 0, 1, 3), false),
+                       matrix(1, -0.5, 2, 1)));
+    cr_expect_eq(br_item(br_linalg_det(br_zeros(BR_SHAPE(0, 0), BR_F64))), 1);
+    cr_expect_eq(br_item(br_linalg_slogdet(matrix(1, 2, 2, 4), &sign)), -INFINITY);
+    cr_expect_eq(br_item(sign), 0);
+    br_scope_end(scope);
+}
+
+Test(linalg, errors)
+{
+    skip_without_lapack();
+    br_scope *scope = br_scope_begin();
+    br_tensor *good = matrix(1, 0, 0, 1), *singular = matrix(1, 2, 2, 4);
+    br_tensor *both = br_stack(BR_INPUTS(good, singular), 0);
+    check_fails(br_linalg_inv(both) != NULL, "linalg_inv: matrix 1 of a [2, 2, 2] is singular: its "
+                                             "LU factorization has a 0 on the diagonal of U in row "
+                                             "2");
+    check_fails(br_linalg_solve(singular, good, true) != NULL, "linalg_solve: matrix 0 of a");
+    check_fails(
+        br_linalg_cholesky(br_stack(BR_INPUTS(good, matrix(1, 2, 2, 1)), 0), false) != NULL,
+        "linalg_cholesky: matrix 1 of a [2, 2, 2] is not positive definite: not its leading "
+        "minor of order 2");
+    check_fails(br_linalg_det(br_ones(BR_SHAPE(2, 3), BR_F64)) != NULL, "square matrices");
+    check_fails(br_linalg_inv(br_to(good, BR_BF16)) != NULL, "must be f32 or f64");
+    check_fails(br_linalg_solve(good, br_ones(BR_SHAPE(3, 2), BR_F64), true) != NULL,
+                "must be [*, n, k]");
+    br_set_requires_grad(singular, true);
+    check_fails(br_backward(br_linalg_det(singular)), "is singular");
+    br_scope_end(scope);
+}
+
+/* The library is opened by the first call of this process. */
+Test(linalg, missing_library)
+{
+    setenv("BRASA_LAPACK", "/nowhere/liblapack.so", 1);
+    br_scope *scope = br_scope_begin();
+    check_fails(br_linalg_inv(matrix(1, 0, 0, 1)) != NULL, "install the Debian package liblapack3");
+    cr_expect_null(br_linalg_inv(matrix(1, 0, 0, 1)));
+    cr_expect_eq(br_error_code(), BR_ERROR_IO);
+    br_clear_error();
+    setenv("BRASA_LAPACK", "libm.so.6", 1);
+    check_fails(br_linalg_inv(matrix(1, 0, 0, 1)) != NULL, "has no function sgetrf_");
+    br_scope_end(scope);
+}
