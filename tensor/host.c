@@ -18,3 +18,10 @@ br_tensor *br__new_host_i64(const char *op, int ndim, const int64_t *sizes, int6
     *elements = br__element(t, 0);
     return t;
 }
+
+br_tensor *br__new_host_f64(const char *op, int ndim, const int64_t *sizes, double **elements)
+{
+    br_tensor *t = br__new_on_host(op, ndim, sizes, BR_F64);
+    *elements = br__element(t, 0);
+    return t;
+}

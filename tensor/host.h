@@ -11,6 +11,8 @@ const int64_t *br__host_i64(const br_tensor *t);
  * returned in *elements for the caller to set, before br__placed() copies it to a device. Returns
  * NULL with an error and sets *elements to NULL if memory runs out. */
 br_tensor *br__new_host_i64(const char *op, int ndim, const int64_t *sizes, int64_t **elements);
+/* The same for f64. */
+br_tensor *br__new_host_f64(const char *op, int ndim, const int64_t *sizes, double **elements);
 /* Returns the element of an i64 scalar that stays in the host's memory, such as a counter. */
 static inline int64_t *br__host_counter(const br_tensor *t)
 {

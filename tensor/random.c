@@ -219,6 +219,16 @@ br_tensor *br_randn(int ndim, const int64_t *sizes, br_dtype dtype)
     return placed("randn", t ? fill_in_order("randn", t, normal_filler(t), 0, 1) : NULL);
 }
 
+void br__fill_randint(int64_t *out, int64_t n, int64_t low, int64_t high)
+{
+    const uint64_t range = (uint64_t)high - (uint64_t)low;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t k =
+            range >= WIDE_RANGE ? br__random_u64() % range : br__random_u32() % (uint32_t)range;
+        out[i] = (int64_t)((uint64_t)low + k);
+    }
+}
+
 br_tensor *br_randint(int64_t low, int64_t high, int ndim, const int64_t *sizes)
 {
     if (!br_failed() && low >= high)
@@ -228,13 +238,7 @@ br_tensor *br_randint(int64_t low, int64_t high, int ndim, const int64_t *sizes)
     br_tensor *t = br__new_on_host("randint", ndim, sizes, BR_I64);
     if (!t)
         return NULL;
-    uint64_t range = (uint64_t)high - (uint64_t)low;
-    int64_t *out = (int64_t *)(void *)t->data;
-    for (int64_t i = 0; i < t->numel; i++) {
-        uint64_t k =
-            range >= WIDE_RANGE ? br__random_u64() % range : br__random_u32() % (uint32_t)range;
-        out[i] = (int64_t)((uint64_t)low + k);
-    }
+    br__fill_randint((int64_t *)(void *)t->data, t->numel, low, high);
     return placed("randint", t);
 }
 

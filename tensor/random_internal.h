@@ -18,6 +18,8 @@ double br__random_normal(void);
 
 /* ---- Loops over arrays ----------------------------------------------------------------------- */
 
+/* Generates uniform integers in [low, high), as br_randint() does. low < high. */
+void br__fill_randint(int64_t *out, int64_t n, int64_t low, int64_t high);
 /* Generates a random permutation of 0 .. n-1, as br_randperm() does. */
 void br__permute(int64_t *out, int64_t n);
 /* Generates n bits that are 1 with probability p, 0 < p < 1, the same ones as PyTorch's

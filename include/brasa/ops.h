@@ -21,6 +21,7 @@
 #include <brasa/ops/norm.h>
 #include <brasa/ops/pointwise.h>
 #include <brasa/ops/promotion.h>
+#include <brasa/ops/random.h>
 #include <brasa/ops/reduce.h>
 #include <brasa/ops/shape.h>
 
