@@ -42,7 +42,7 @@ typedef struct op_case {
     int optional;          /* bit i: input i may be NULL */
     bool random;           /* uses random numbers: tests set the same seed before every call */
     bool lapack;           /* needs LAPACK, which may be missing */
-    bool drawn;            /* the random numbers differ between f32 and f64 */
+    bool drawn;            /* the random numbers depend on the dtype */
     int takes;             /* TAKES_... */
     const char *nonzero;   /* letters whose size must not be 0 */
     const char *unlike;    /* letters whose size may differ between inputs */

@@ -129,14 +129,20 @@ br_tensor *br_rand_like(const br_tensor *x)
 {
     BR_OP("rand_like");
     br_tensor *t = br__floating("rand_like", "x", x) ? new_in_order_of("rand_like", x) : NULL;
-    return t ? br__uniform_(t, 0, 1) : NULL;
+    if (!t || !br__uniform_(t, 0, 1))
+        return NULL;
+    BR_TRAFFIC(t);
+    return t;
 }
 
 br_tensor *br_randn_like(const br_tensor *x)
 {
     BR_OP("randn_like");
     br_tensor *t = br__floating("randn_like", "x", x) ? new_in_order_of("randn_like", x) : NULL;
-    return t ? br__normal_(t, 0, 1) : NULL;
+    if (!t || !br__normal_(t, 0, 1))
+        return NULL;
+    BR_TRAFFIC(t);
+    return t;
 }
 
 /* Fails unless a tensor of that dtype can hold every integer from low to high - 1. */
@@ -185,6 +191,7 @@ br_tensor *br_randint_like(const br_tensor *x, int64_t low, int64_t high)
         br__fill_randint(numbers, t->numel, low, high);
     const bool ok = dense && br__transfer("randint_like", &ordered, dense);
     br_scope_end(scope);
+    BR_TRAFFIC(t);
     return ok ? t : NULL;
 }
 
@@ -346,15 +353,6 @@ br_tensor *br_normal_std(double mean, br_tensor *std)
     br_scope_end(scope);
     br_record(&normal_std_op, y, BR_INPUTS(std), NULL, 0);
     return br__failed() ? NULL : y;
-}
-
-br_tensor *br_normal_sizes(double mean, double std, int ndim, const int64_t *sizes, br_dtype dtype)
-{
-    BR_OP("normal_sizes");
-    br_tensor *t = br__new("normal_sizes", ndim, sizes, dtype);
-    if (!t || !br__floating("normal_sizes", "the result", t) || !br__normal_possible(t, std))
-        return NULL;
-    return br__normal_(t, mean, std);
 }
 
 /* ---- Poisson --------------------------------------------------------------------------------- */

@@ -132,5 +132,7 @@ br_tensor *br_multinomial(br_tensor *weights, int64_t num_samples, bool replacem
         search(share, rows, n, num_samples, sample);
     y = br_scope_return(scope, y ? br__placed("multinomial", br__backend_of(weights), y) : NULL);
     br_scope_end(scope);
+    if (y && BR_PROFILING)
+        br__thread.events->result(y);
     return y;
 }

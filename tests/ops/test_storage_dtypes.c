@@ -68,9 +68,9 @@ static void check_floats(const op_case *c, br_dtype dtype)
         cr_expect_eq(br_dtype_of(got), dtype, "%s: result in %s", c->label,
                      br_dtype_name(br_dtype_of(got)));
     /* Numbers on the other side of a tie are rounded to another number. */
-    if (strcmp(c->label, "round_decimals") != 0)
+    if (strcmp(c->label, "round_decimals") != 0 && !c->drawn)
         expect_close(got, br_detach(want), dtype, UNITS, c, "result");
-    if (!c->no_gradient)
+    if (!c->no_gradient && !c->drawn)
         expect_same_gradients(c, dtype, got, want, x, wide, UNITS);
 }
 

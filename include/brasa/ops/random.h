@@ -42,13 +42,11 @@ BR_API br_tensor *br_exponential_(br_tensor *t, double lambd);
 /* Return normal numbers with the given mean and standard deviation, which must be at least 0.
  * Tensors must have the same floating-point dtype, which is the result's; two tensors broadcast.
  * br_normal_mean() takes the mean, br_normal_std() the standard deviation as a tensor; PyTorch's
- * defaults of the numbers are std 1 and mean 0. br_normal_sizes() takes two numbers, and the shape
- * and dtype of the result. */
+ * defaults of the numbers are std 1 and mean 0. With two numbers, br_normal_() fills an empty
+ * tensor. */
 BR_API br_tensor *br_normal(br_tensor *mean, br_tensor *std);
 BR_API br_tensor *br_normal_mean(br_tensor *mean, double std);
 BR_API br_tensor *br_normal_std(double mean, br_tensor *std);
-BR_API br_tensor *br_normal_sizes(double mean, double std, int ndim, const int64_t *sizes,
-                                  br_dtype dtype);
 /* Returns for each element of rate, which must be at least 0 and finite, a number of the Poisson
  * distribution with this mean, in rate's dtype. */
 BR_API br_tensor *br_poisson(br_tensor *rate);
