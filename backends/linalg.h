@@ -19,14 +19,14 @@ typedef enum br_linalg_routine {
 typedef struct br_linalg_work {
     br_linalg_routine routine;
     int64_t batch, n, k;
-    const br_tensor *a,
-        *b; /* read and written, except for a in triangular systems; b may be NULL */
-    const br_tensor
-        *pivots;           /* i32 [.., n]: row i was exchanged with row pivots[i] - 1, i = 0, .. */
-    const br_tensor *info; /* i64 [..]: 0, or the first i for which U[i, i] is 0, or the leading
-                              minor of order i is not positive, counted from 1. Triangular systems
-                              leave it NULL */
-    bool upper, unit;      /* the triangle; the elements of its diagonal count as 1 */
+    /* Read and written, except for a in triangular systems; b is NULL for factorizations. */
+    const br_tensor *a, *b;
+    /* i32 [.., n]: row i was exchanged with row pivots[i] - 1, i = 0, ..; LU and SOLVE only */
+    const br_tensor *pivots;
+    /* i64 [..]: 0, or the first i for which U[i, i] is 0, or the leading minor of order i is not
+     * positive, counted from 1; NULL for triangular systems */
+    const br_tensor *info;
+    bool upper, unit; /* the triangle; the elements of its diagonal count as 1 */
 } br_linalg_work;
 
 #endif

@@ -154,6 +154,11 @@ int bench_kernels(const bench_options *o)
         const op_case *c = &op_cases[i];
         if ((c->bench && !*c->bench) || !bench_selected(o, c->label, NULL))
             continue;
+        if (!case_can_run(c)) {
+            fprintf(stderr, "%s is left out: it needs LAPACK, Debian package liblapack3\n",
+                    c->label);
+            continue;
+        }
         if (first)
             print_heading(o);
         first = false;

@@ -62,6 +62,8 @@ letter_sizes default_letter_sizes(void);
 /* Returns the benchmark's default sizes, overridden by those in the case's `bench`. */
 letter_sizes bench_letter_sizes(const op_case *c);
 
+/* Returns false if the case needs LAPACK and it cannot be opened. */
+bool case_can_run(const op_case *c);
 int case_num_inputs(const op_case *c);
 /* Writes the name that the operation has in error messages, taken from the first br_ call of the
  * expression: "mul" for br_mul(, "sum" for br_sum_dim(, "linear" for br_f_linear(. */

@@ -45,8 +45,10 @@ bool br__linalg_begin(br_tensor *a, br_tensor *b, br_linalg_work *work)
     work->batch = 1;
     for (int i = 0; i < a->ndim - 2; i++)
         work->batch *= a->sizes[i];
-    work->info = br_new_zeros(a, a->ndim - 2, a->sizes, BR_I64);
-    work->pivots = br_new_zeros(a, a->ndim - 1, a->sizes, BR_I32);
+    if (work->routine != BR_LINALG_TRIANGULAR_SOLVE)
+        work->info = br_new_zeros(a, a->ndim - 2, a->sizes, BR_I64);
+    if (work->routine == BR_LINALG_LU || work->routine == BR_LINALG_SOLVE)
+        work->pivots = br_new_zeros(a, a->ndim - 1, a->sizes, BR_I32);
     return !br_failed();
 }
 

@@ -15,7 +15,8 @@ static inline br_tensor *br__mt(br_tensor *x)
 }
 /* Returns a new contiguous tensor with the matrices of x stored by columns. */
 br_tensor *br__by_columns(br_tensor *x);
-/* Describes square matrices that are stored by columns; b may be NULL. Makes `info`. */
+/* Describes square matrices that are stored by columns; b may be NULL. Makes the tensors
+ * that work->routine writes. */
 bool br__linalg_begin(br_tensor *a, br_tensor *b, br_linalg_work *work);
 /* Calls the backend unless the work is empty. */
 bool br__linalg_run(const char *op, const br_linalg_work *work);

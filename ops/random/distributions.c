@@ -125,24 +125,28 @@ static br_tensor *new_in_order_of(const char *op, const br_tensor *x)
     return br__new_reordered(op, x, x->ndim, x->sizes, x->dtype, order);
 }
 
-br_tensor *br_rand_like(const br_tensor *x)
+/* Returns a floating-point tensor like x, which `generate` fills with two parameters. */
+static br_tensor *generated_like(const char *op, const br_tensor *x,
+                                 br_tensor *(*generate)(br_tensor *t, double, double), double a,
+                                 double b)
 {
-    BR_OP("rand_like");
-    br_tensor *t = br__floating("rand_like", "x", x) ? new_in_order_of("rand_like", x) : NULL;
-    if (!t || !br__uniform_(t, 0, 1))
+    br_tensor *t = br__floating(op, "x", x) ? new_in_order_of(op, x) : NULL;
+    if (!t || !generate(t, a, b))
         return NULL;
     BR_TRAFFIC(t);
     return t;
 }
 
+br_tensor *br_rand_like(const br_tensor *x)
+{
+    BR_OP("rand_like");
+    return generated_like("rand_like", x, br__uniform_, 0, 1);
+}
+
 br_tensor *br_randn_like(const br_tensor *x)
 {
     BR_OP("randn_like");
-    br_tensor *t = br__floating("randn_like", "x", x) ? new_in_order_of("randn_like", x) : NULL;
-    if (!t || !br__normal_(t, 0, 1))
-        return NULL;
-    BR_TRAFFIC(t);
-    return t;
+    return generated_like("randn_like", x, br__normal_, 0, 1);
 }
 
 /* Fails unless a tensor of that dtype can hold every integer from low to high - 1. */

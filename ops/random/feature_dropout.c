@@ -49,9 +49,9 @@ static br_tensor *drop_channels(const char *op, br_tensor *x, double p, bool tra
         return NULL;
     if (!training || p == 0 || x->numel == 0)
         return x;
-    if (p == 1)
-        return br_mul_scalar(x, 0);
     br_scope *scope = br_scope_begin();
+    if (p == 1)
+        return br__composed(scope, br_mul_scalar(x, 0));
     br_tensor *noise = noise_for(op, x, true, p, br__dropout_scale(x->dtype, p));
     return br__composed(scope, noise ? br_mul(x, noise) : NULL);
 }
@@ -100,7 +100,7 @@ static const double SELU_LIMIT = 1.7580993408473766;
 static br_tensor *drop_to_limit(const char *op, br_tensor *x, bool channels, double p)
 {
     const double a = 1 / sqrt((SELU_LIMIT * SELU_LIMIT * p + 1) * (1 - p));
-    br_scope *scope = br_scope_begin(), *inner = br_no_grad_begin();
+    br_scope *inner = br_no_grad_begin();
     br_tensor *noise = noise_for(op, x, channels, p, 1), *shift = NULL, *factor = NULL;
     if (noise) {
         shift = br_add_scalar(br_mul_scalar(br_add_scalar(noise, -1), SELU_LIMIT * a),
@@ -110,7 +110,7 @@ static br_tensor *drop_to_limit(const char *op, br_tensor *x, bool channels, dou
     shift = br_scope_return(inner, shift);
     factor = br_scope_return(inner, factor);
     br_scope_end(inner);
-    return br__composed(scope, shift && factor ? br_add(br_mul(x, factor), shift) : NULL);
+    return shift && factor ? br_add(br_mul(x, factor), shift) : NULL;
 }
 
 static br_tensor *alpha_dropout(const char *op, br_tensor *x, bool channels, double p,
@@ -122,7 +122,8 @@ static br_tensor *alpha_dropout(const char *op, br_tensor *x, bool channels, dou
         return x;
     if (channels && !possible(op, x, p, 2))
         return NULL;
-    return p == 1 ? br_mul_scalar(x, 0) : drop_to_limit(op, x, channels, p);
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, p == 1 ? br_mul_scalar(x, 0) : drop_to_limit(op, x, channels, p));
 }
 
 br_tensor *br_f_alpha_dropout(br_tensor *x, double p, bool training)

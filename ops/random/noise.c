@@ -100,5 +100,8 @@ br_tensor *br_f_rrelu(br_tensor *x, double lower, double upper, bool training)
         return br_fail(BR_ERROR_ARGUMENT, "rrelu",
                        "lower is %g and upper is %g: both must be finite, and lower at most upper",
                        lower, upper);
-    return training ? rrelu_in_training(x, lower, upper) : br_leaky_relu(x, (lower + upper) / 2);
+    if (training)
+        return rrelu_in_training(x, lower, upper);
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, br_leaky_relu(x, (lower + upper) / 2));
 }

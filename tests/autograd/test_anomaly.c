@@ -1,9 +1,8 @@
 /* tests/autograd/test_anomaly.c - anomaly detection: the error names the operation and module that
  * produced the first NaN or infinity, in forward and backward; intended infinities are ignored. */
-#include "check/cases/op_cases.h"
 #include "tensor/tensor_internal.h"
 #include "tests/backends/guarded.h"
-#include "tests/support.h"
+#include "tests/ops/cases.h"
 
 #include <brasa/brasa.h>
 
@@ -270,7 +269,8 @@ Test(anomaly, no_operation_raises_a_false_anomaly)
     br_set_cache_limit(0);
     br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
     letter_sizes letters = default_letter_sizes();
-    for (const op_case *c = op_cases; c < op_cases + num_op_cases; c++) {
+    for_each_case(c)
+    {
         br_scope *scope = br_scope_begin();
         br_tensor *x[MAX_CASE_INPUTS] = { NULL };
         br_manual_seed(7);

@@ -1,8 +1,7 @@
 /* tests/autograd/test_functional.c - compares vjp, jvp, hvp, Jacobians and Hessians with
  * torch.autograd.functional, and runs gradgradcheck on every operation. */
-#include "check/cases/op_cases.h"
 #include "tests/autograd/functional_values.h"
-#include "tests/support.h"
+#include "tests/ops/cases.h"
 
 #include <brasa/brasa.h>
 
@@ -285,7 +284,8 @@ static br_tensor *call_seeded(br_tensor *const *x, int n, void *context)
 Test(functional, every_operation_has_a_correct_second_order_gradient)
 {
     letter_sizes letters = default_letter_sizes();
-    for (const op_case *c = op_cases; c < op_cases + num_op_cases; c++) {
+    for_each_case(c)
+    {
         if (c->no_gradient)
             continue;
         br_scope *scope = br_scope_begin();

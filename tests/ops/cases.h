@@ -7,20 +7,10 @@
 
 #include <ctype.h>
 
-/* Returns whether LAPACK can be opened. The tests of the suite `linalg` say if they are skipped. */
-static inline bool has_lapack(void)
-{
-    br_scope *scope = br_scope_begin();
-    const bool found = br_linalg_det(br_ones(BR_SHAPE(1, 1), BR_F64)) != NULL;
-    br_clear_error();
-    br_scope_end(scope);
-    return found;
-}
-
 /* Leaves out the cases whose library is missing. */
 #define for_each_case(c)                                                \
     for (const op_case *c = op_cases; c < op_cases + num_op_cases; c++) \
-        if (!c->lapack || has_lapack())
+        if (case_can_run(c))
 
 enum { CASE_SEED = 7 };
 

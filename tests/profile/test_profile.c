@@ -1,5 +1,5 @@
 /* Profiles: the recorded events and their nesting; nothing is counted twice. */
-#include "check/cases/op_cases.h"
+#include "tests/ops/cases.h"
 #include "tests/profile/profile.h"
 
 #include <unistd.h>
@@ -178,8 +178,8 @@ Test(profile, gradients_of_attention_are_counted_as_needed)
 Test(profile, every_operation_is_an_event)
 {
     letter_sizes letters = default_letter_sizes();
-    for (int i = 0; i < num_op_cases; i++) {
-        const op_case *c = &op_cases[i];
+    for_each_case(c)
+    {
         br_scope *scope = br_scope_begin();
         br_tensor *x[MAX_CASE_INPUTS] = { NULL };
         int n = case_num_inputs(c);

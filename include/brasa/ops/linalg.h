@@ -19,10 +19,9 @@ extern "C" {
  * with the place of the matrix if a is singular. */
 BR_API br_tensor *br_linalg_solve(br_tensor *a, br_tensor *b, bool left);
 /* Returns the solution of a x = b, or of x a = b unless `left`, where only the upper or the lower
- * triangle of a [*, n, n] is read. If `unitriangular`, the elements of its diagonal count as 1. b
- * is
- * [*, n, k], or [*, k, n] unless `left`; batches broadcast. A 0 on the diagonal gives infinities or
- * NaN. */
+ * triangle of a [*, n, n] is read. If `unitriangular`, the elements of its diagonal count as 1.
+ * b is [*, n, k], or [*, k, n] unless `left`; batches broadcast. A 0 on the diagonal gives
+ * infinities or NaN. */
 BR_API br_tensor *br_linalg_solve_triangular(br_tensor *a, br_tensor *b, bool upper, bool left,
                                              bool unitriangular);
 /* Returns the inverse of a [*, n, n]. Fails like br_linalg_solve(). */

@@ -6,7 +6,7 @@ TestSuite(linalg, .init = check_begin, .fini = check_end);
 
 static void skip_without_lapack(void)
 {
-    if (!has_lapack())
+    if (!case_can_run(&(op_case){ .lapack = true }))
         cr_skip_test("LAPACK is missing: install liblapack3");
 }
 
