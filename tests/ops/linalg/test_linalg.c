@@ -37,9 +37,23 @@ Test(linalg, known_values)
         matrix(3, 0, 1, 1)));
     cr_expect(br_equal(br_cholesky_solve(matrix(8, 0, 22, 9), matrix(2, 0, 1, 3), false),
                        matrix(1, -0.5, 2, 1)));
+    cr_expect(br_equal(br_cholesky_solve(matrix(8, 0, 22, 9), matrix(2, 1, 0, 3), true),
+                       matrix(1, -0.5, 2, 1)));
     cr_expect_eq(br_item(br_linalg_det(br_zeros(BR_SHAPE(0, 0), BR_F64))), 1);
     cr_expect_eq(br_item(br_linalg_slogdet(matrix(1, 2, 2, 4), &sign)), -INFINITY);
     cr_expect_eq(br_item(sign), 0);
+    br_scope_end(scope);
+}
+
+/* A diagonal that counts as 1 has no gradient, nor has the other triangle. */
+Test(linalg, gradient_of_a_unit_triangle)
+{
+    skip_without_lapack();
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = br_set_requires_grad(matrix(5, 2, 7, 5), true);
+    br_tensor *x = br_linalg_solve_triangular(a, matrix(5, 2, 1, 1), true, true, true);
+    cr_expect(br_backward(br_sum(x)), "%s", br_error_message());
+    cr_expect(br_equal(br_grad_of(a), matrix(0, -2, 0, 0)));
     br_scope_end(scope);
 }
 
