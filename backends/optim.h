@@ -30,6 +30,8 @@ typedef enum br_update_rule {
     BR_UPDATE_NADAM,    /* exp_avg, exp_avg_sq */
     BR_UPDATE_RADAM,    /* exp_avg, exp_avg_sq */
     BR_UPDATE_RPROP,    /* prev, step_size */
+    BR_UPDATE_ASGD,     /* ax */
+    BR_UPDATE_LION,     /* exp_avg */
     BR_UPDATE_HOST,     /* a program's function updates elements in the host's memory */
 } br_update_rule;
 
@@ -95,6 +97,20 @@ typedef struct br_rprop_args {
     bool maximize;
 } br_rprop_args;
 
+typedef struct br_asgd_args {
+    double eta;  /* step size */
+    double keep; /* factor of the parameter */
+    double mu;   /* weight of the parameter in the average */
+    double weight_decay;
+    bool maximize;
+} br_asgd_args;
+
+typedef struct br_lion_args {
+    double lr, beta1, beta2;
+    double keep; /* factor of the parameter */
+    bool maximize;
+} br_lion_args;
+
 /* A br_optim_work, a program's view of the update (brasa/optim.h). */
 struct br_optim_work;
 
@@ -119,6 +135,8 @@ typedef union br_update_args {
     br_nadam_args nadam;
     br_radam_args radam;
     br_rprop_args rprop;
+    br_asgd_args asgd;
+    br_lion_args lion;
     br_host_args host;
 } br_update_args;
 

@@ -2,6 +2,9 @@
  * reshaping between the layers of a Sequential. A macro defines the body and the constructor. */
 #include "nn/nn_internal.h"
 
+#include <inttypes.h>
+#include <math.h>
+
 static br_tensor *run(void *module, br_tensor *x)
 {
     const br_activation *self = module;
@@ -130,10 +133,69 @@ WITH_TWO(hardtanh, "Hardtanh", double, min, max)
 WITH_TWO(threshold, "Threshold", double, threshold, value)
 WITH_ONE(softmax, "Softmax", int64_t, dim)
 WITH_ONE(log_softmax, "LogSoftmax", int64_t, dim)
+WITH_ONE(softmin, "Softmin", int64_t, dim)
 WITH_ONE(glu, "GLU", int64_t, dim)
 WITH_TWO(flatten, "Flatten", int64_t, start_dim, end_dim)
 WITH_ONE(pixel_shuffle, "PixelShuffle", int64_t, upscale_factor)
 WITH_ONE(pixel_unshuffle, "PixelUnshuffle", int64_t, downscale_factor)
+
+/* ---- RReLU ----------------------------------------------------------------------------------- */
+
+static br_tensor *run_rrelu(void *module, br_tensor *x)
+{
+    const br_rrelu *self = module;
+    return br_f_rrelu(x, self->lower, self->upper, br_is_training(&self->base));
+}
+
+br_rrelu *br_rrelu_new(double lower, double upper)
+{
+    br_rrelu *self = br__layer_begin(sizeof *self, "RReLU", run_rrelu);
+    self->lower = lower;
+    self->upper = upper;
+    if (!(lower <= upper && isfinite(lower) && isfinite(upper)))
+        br_fail(BR_ERROR_ARGUMENT, "rrelu",
+                "lower is %g and upper is %g, must be finite, and lower at most upper", lower,
+                upper);
+    br__layer_end(br_base(self), NULL);
+    return self;
+}
+
+br_tensor *br_rrelu_forward(br_rrelu *self, br_tensor *x)
+{
+    return BR_LAYER_FORWARD(self, x);
+}
+
+/* ---- Unflatten ------------------------------------------------------------------------------- */
+
+static br_tensor *run_unflatten(void *module, br_tensor *x)
+{
+    const br_unflattening *self = module;
+    const int64_t least = self->dim < 0 ? -self->dim : self->dim + 1;
+    if (br__required("unflatten", "x", x) && x->ndim < least)
+        return br_fail(BR_ERROR_SHAPE, "unflatten", "x %s has no dimension %" PRId64, br__shape(x),
+                       self->dim);
+    return br_unflatten(x, self->dim, self->ndim, self->sizes);
+}
+
+br_unflattening *br_unflatten_new(int64_t dim, int ndim, const int64_t *sizes)
+{
+    br_unflattening *self = br__layer_begin(sizeof *self, "Unflatten", run_unflatten);
+    self->dim = dim;
+    if (ndim < 1 || ndim > BR_MAX_DIMS || !sizes)
+        br_fail(BR_ERROR_ARGUMENT, "unflatten", "sizes has %d numbers, must have 1 .. %d",
+                sizes ? ndim : 0, (int)BR_MAX_DIMS);
+    for (int i = 0; !br_failed() && i < ndim; i++) {
+        self->ndim = ndim;
+        self->sizes[i] = sizes[i];
+    }
+    br__layer_end(br_base(self), NULL);
+    return self;
+}
+
+br_tensor *br_unflattening_forward(br_unflattening *self, br_tensor *x)
+{
+    return BR_LAYER_FORWARD(self, x);
+}
 
 /* ---- PReLU ----------------------------------------------------------------------------------- */
 

@@ -203,6 +203,29 @@ br_pool *br_adaptive_avg_pool2d_new(int64_t height, int64_t width)
                     BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(height, width)));
 }
 
+static br_tensor *adaptive_max_pool1d(br_tensor *x, const br_pool_options *options)
+{
+    return br_f_adaptive_max_pool1d(x, options->kernel_size.rows, NULL);
+}
+
+br_pool *br_adaptive_max_pool1d_new(int64_t output_size)
+{
+    return new_pool("adaptive_max_pool1d", "AdaptiveMaxPool1d", 0, adaptive_max_pool1d,
+                    BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(output_size, output_size)));
+}
+
+static br_tensor *adaptive_max_pool2d(br_tensor *x, const br_pool_options *options)
+{
+    const br_pair size = options->kernel_size;
+    return br_f_adaptive_max_pool2d(x, size.rows, size.columns, NULL);
+}
+
+br_pool *br_adaptive_max_pool2d_new(int64_t height, int64_t width)
+{
+    return new_pool("adaptive_max_pool2d", "AdaptiveMaxPool2d", 0, adaptive_max_pool2d,
+                    BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(height, width)));
+}
+
 br_tensor *br_pool_forward(br_pool *self, br_tensor *x)
 {
     return BR_LAYER_FORWARD(self, x);

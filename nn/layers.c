@@ -262,26 +262,3 @@ br_tensor *br_distance_forward(br_distance *self, br_tensor *x1, br_tensor *x2)
                               ? br_cosine_similarity(x1, x2, self->dim, self->eps)
                               : br_pairwise_distance(x1, x2, self->p, self->eps, self->keepdim));
 }
-
-/* ---- Dropout --------------------------------------------------------------------------------- */
-
-static br_tensor *run_dropout(void *module, br_tensor *x)
-{
-    const br_dropout *self = module;
-    return br_f_dropout(x, self->p, br_is_training(&self->base));
-}
-
-br_dropout *br_dropout_new(double p)
-{
-    br_dropout *self = br__layer_begin(sizeof *self, "Dropout", run_dropout);
-    self->p = p;
-    if (!(p >= 0 && p <= 1))
-        br_fail(BR_ERROR_ARGUMENT, "dropout", "p is %g, must be in 0 .. 1", p);
-    br__layer_end(br_base(self), NULL);
-    return self;
-}
-
-br_tensor *br_dropout_forward(br_dropout *self, br_tensor *x)
-{
-    return BR_LAYER_FORWARD(self, x);
-}

@@ -303,3 +303,30 @@ br_tensor *br_instance_norm_forward(br_instance_norm *self, br_tensor *x)
 {
     return BR_LAYER_FORWARD(self, x);
 }
+
+/* ---- LocalResponseNorm ----------------------------------------------------------------------- */
+
+static br_tensor *run_local_response_norm(void *module, br_tensor *x)
+{
+    const br_local_response_norm *self = module;
+    return br_f_local_response_norm(x, self->size, self->alpha, self->beta, self->k);
+}
+
+br_local_response_norm *br_local_response_norm_new(int64_t size, double alpha, double beta,
+                                                   double k)
+{
+    br_local_response_norm *self =
+        br__layer_begin(sizeof *self, "LocalResponseNorm", run_local_response_norm);
+    self->size = size;
+    self->alpha = alpha;
+    self->beta = beta;
+    self->k = k;
+    br__layer_size("local_response_norm", "size", size, 1);
+    br__layer_end(br_base(self), NULL);
+    return self;
+}
+
+br_tensor *br_local_response_norm_forward(br_local_response_norm *self, br_tensor *x)
+{
+    return BR_LAYER_FORWARD(self, x);
+}

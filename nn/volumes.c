@@ -97,6 +97,18 @@ br_pool3d *br_adaptive_avg_pool3d_new(int64_t depth, int64_t height, int64_t wid
                     BR_OPTIONS(br_pool3d, .kernel_size = BR_TRIPLE(depth, height, width)));
 }
 
+static br_tensor *adaptive_max_pool3d(br_tensor *x, const br_pool3d_options *options)
+{
+    const br_triple size = options->kernel_size;
+    return br_f_adaptive_max_pool3d(x, size.depth, size.rows, size.columns, NULL);
+}
+
+br_pool3d *br_adaptive_max_pool3d_new(int64_t depth, int64_t height, int64_t width)
+{
+    return new_pool("adaptive_max_pool3d", "AdaptiveMaxPool3d", 0, adaptive_max_pool3d,
+                    BR_OPTIONS(br_pool3d, .kernel_size = BR_TRIPLE(depth, height, width)));
+}
+
 br_tensor *br_pool3d_forward(br_pool3d *self, br_tensor *x)
 {
     return BR_LAYER_FORWARD(self, x);

@@ -63,7 +63,7 @@ static bool good_kind(const br_optim_kind *kind)
                 "the defaults have struct_size %zu: they must begin with struct_size, set to their "
                 "size, and lr",
                 br__options_size(kind));
-    else if (!kind->describe && !kind->step == !kind->update)
+    else if (!kind->describe && !kind->minimize && !kind->step == !kind->update)
         br_fail(BR_ERROR_ARGUMENT, kind->name, "the kind has %s, but must have exactly one of them",
                 kind->step ? "both step and update" : "neither step nor update");
     return !br_failed();
@@ -247,6 +247,12 @@ int br_optim_add_group(br_optim *optim, const br_named_list *parameters, const v
     if (!br__required("optim_add_group", "optim", optim) ||
         !br__required(optim->kind->name, "parameters", parameters))
         return -1;
+    if (optim->kind->minimize && optim->n_groups > 0) {
+        br_fail(BR_ERROR_STATE, optim->kind->name,
+                "the optimizer has a group already, and can have only one: put all parameters "
+                "into it");
+        return -1;
+    }
     if (!reserve(&optim->groups, &optim->group_capacity, optim->n_groups, sizeof *optim->groups))
         return -1;
     void *copy = copy_options(optim->kind, options, optim->defaults);

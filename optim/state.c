@@ -64,12 +64,15 @@ static bool locate(loading *l, const char *name, int64_t *slot, int *state)
 }
 
 /* Creates a state that the options do not need, but that earlier options did. Its shape is known
- * only if it is the parameter's. */
-static br_tensor *make_unneeded(loading *l, int64_t k, int i)
+ * only if it is the parameter's. An optimizer with `minimize` has states of any shape, which its
+ * next step checks. */
+static br_tensor *make_unneeded(loading *l, int64_t k, int i, const br_tensor *found)
 {
     br_slot *slot = &l->optim->slots[k];
     br_scope *scope = br_no_grad_begin();
-    slot->state[i] = br_retain(br_zeros_like(slot->param));
+    slot->state[i] = br_retain(l->optim->kind->minimize ? br_new_zeros(slot->param, found->ndim,
+                                                                       found->sizes, found->dtype)
+                                                        : br_zeros_like(slot->param));
     br_scope_end(scope);
     l->arrivals[k].fresh[i] = slot->state[i] != NULL;
     return slot->state[i];
@@ -105,7 +108,7 @@ static bool match_item(loading *l, const br_named_tensor *item)
                 br_printable(item->name));
     else if (l->arrivals[slot].found[state])
         br_fail(BR_ERROR_ARGUMENT, op, "%s is in the state twice", br_printable(item->name));
-    else if (!l->optim->slots[slot].state[state] && !make_unneeded(l, slot, state))
+    else if (!l->optim->slots[slot].state[state] && !make_unneeded(l, slot, state, item->tensor))
         return false;
     else if (!fits(l->optim, slot, state, item->tensor))
         refuse(l->optim->slots[slot].state[state], item);

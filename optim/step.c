@@ -7,6 +7,8 @@
 #include "ops/pointwise/widen.h"
 #include "optim/optim_internal.h"
 
+#include <math.h>
+
 br_tensor *br__dense_copy(const char *op, const br_tensor *t)
 {
     br_tensor *copy = br__new_like(op, t, t->dtype);
@@ -133,6 +135,9 @@ bool br_optim_set_half_update(br_optim *optim, br_half_update how)
                            optim->slots[i].name);
     if (how < BR_HALF_NEAREST || how > BR_HALF_STOCHASTIC)
         br_fail(BR_ERROR_ARGUMENT, op, "how is %d, must be one of br_half_update", (int)how);
+    else if (how != BR_HALF_NEAREST && kind->minimize)
+        br_fail(BR_ERROR_ARGUMENT, op, "%s rounds to the nearest only: use BR_HALF_NEAREST",
+                kind->name);
     else if (how == BR_HALF_STOCHASTIC && !kind->describe)
         br_fail(BR_ERROR_ARGUMENT, op,
                 "%s is a program's kind, which rounds its results itself: use BR_HALF_MASTER",
@@ -392,16 +397,27 @@ static void watch_growth(br_optim *optim)
                  growth->steps, growth->tensors - growth->start_tensors);
 }
 
-bool br_optim_step(br_optim *optim)
+/* Returns false and an error if the optimizer has no parameters. */
+static bool can_step(const char *op, const br_optim *optim)
 {
-    if (!br__required("optim_step", "optim", optim))
+    if (!br__required(op, "optim", optim))
         return false;
-    if (optim->n_groups == 0) {
-        br_fail(BR_ERROR_STATE, "optim_step",
+    if (optim->n_groups == 0)
+        br_fail(BR_ERROR_STATE, op,
                 "the %s optimizer has no parameters: add them with br_optim_add_group()",
                 optim->kind->name);
+    return !br_failed();
+}
+
+bool br_optim_step(br_optim *optim)
+{
+    if (!can_step("optim_step", optim))
         return false;
-    }
+    if (optim->kind->minimize)
+        return br_fail(BR_ERROR_STATE, "optim_step",
+                       "%s computes the loss several times in a step: call "
+                       "br_optim_step_closure()",
+                       optim->kind->name);
     watch_growth(optim);
     BR_EVENT(br__thread.events->optimizer(optim->kind->name));
     if (optim->half_update == BR_HALF_STOCHASTIC)
@@ -423,6 +439,27 @@ bool br_optim_step(br_optim *optim)
     }
     br_scope_end(scope);
     return ok;
+}
+
+double br_optim_step_closure(br_optim *optim, br_closure closure, void *context)
+{
+    const char *op = "optim_step_closure";
+    if (can_step(op, optim) && !closure)
+        br_fail(BR_ERROR_ARGUMENT, op, "closure is NULL, but it is required");
+    if (br_failed())
+        return NAN;
+    double loss = NAN;
+    if (optim->kind->minimize) {
+        watch_growth(optim);
+        BR_EVENT(br__thread.events->optimizer(optim->kind->name));
+        loss = optim->kind->minimize(optim, closure, context);
+    } else {
+        br_scope *scope = br_enable_grad_begin();
+        loss = br_failed() ? NAN : closure(context);
+        br_scope_end(scope);
+        br_optim_step(optim);
+    }
+    return br_failed() ? NAN : loss;
 }
 
 void br_optim_zero_grad(br_optim *optim)

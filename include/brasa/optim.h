@@ -63,6 +63,10 @@ typedef struct br_optim_work {
 /* The update of a parameter as a device makes it: private to the library. */
 typedef struct br_update br_update;
 
+/* Computes the loss for br_optim_step_closure(): drops the gradients with br_optim_zero_grad(),
+ * runs the model and br_backward(), and returns the loss. */
+typedef double (*br_closure)(void *context);
+
 /* br_optim_step() first runs `step` or `prepare` for each parameter that has a gradient, then
  * changes all parameters. So if allocation fails for one parameter, no parameter has changed. A
  * kind has either `step` or `update`. */
@@ -112,6 +116,9 @@ typedef struct br_optim_kind {
     /* Describes the update for the device that has the parameter, instead of `step` or `update`.
      * For the library's own kinds; NULL in a program's kind. */
     bool (*describe)(br_optim_work *work, br_update *update);
+    /* The whole step of an optimizer that computes the loss several times; returns the first loss.
+     * For the library's own kinds, instead of all the functions above; NULL in a program's kind. */
+    double (*minimize)(br_optim *optim, br_closure closure, void *context);
 } br_optim_kind;
 
 /* Create an optimizer of this kind: br_optim_new() from a list of parameters, like br_adam_new(),
@@ -170,6 +177,11 @@ BR_API void br_optim_zero_grad(br_optim *optim);
  * the number of tensors in the thread grows in 100 consecutive steps, by at least 1000 in total,
  * the error callback gets a warning, once per process, that the training loop lacks a scope. */
 BR_API bool br_optim_step(br_optim *optim);
+/* Makes a step of an optimizer that computes the loss several times, such as br_lbfgs(). With other
+ * optimizers, it computes the loss once, and calls br_optim_step(). Each call of `closure` has a
+ * scope of its own, which records gradients. Returns the loss before the step, or NaN with an error
+ * if the closure or the step fails; the parameters may have changed then. */
+BR_API double br_optim_step_closure(br_optim *optim, br_closure closure, void *context);
 
 /* Return and load what torch.optim's state_dict() holds: the state of the parameters
  * ("<parameter>.exp_avg", ...), and each group's options ("param_groups.0.lr", ...) with

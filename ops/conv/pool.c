@@ -1,4 +1,4 @@
-/* ops/conv/pool.c - max, average and adaptive average pooling.
+/* ops/conv/pool.c - max and average pooling, and adaptive pooling.
  *
  * A kind of pooling is defined by the windows of the rows and the windows of the columns. 1-d
  * pooling is 2-d pooling with one row. Max pooling saves the indices of its elements. Average
@@ -152,7 +152,7 @@ static br_tensor *largest(const settings *s, br_tensor *x, br_tensor **indices)
 static bool set_sizes(settings *s, const br_tensor *x)
 {
     br_pool_geometry *p = &s->pool;
-    const bool integers = s->max && s->dims == 2; /* as in PyTorch */
+    const bool integers = s->max && s->dims == 2 && !s->pool.adaptive; /* as in PyTorch */
     if (integers ? !br__is_number(s->op, "x", x) : !br__floating(s->op, "x", x))
         return false;
     if (x->ndim < s->dims + 1 || x->ndim > s->dims + 2) {
@@ -281,28 +281,59 @@ br_tensor *br_f_avg_pool2d(br_tensor *x, const br_pool_options *options)
     return avg_pool("avg_pool2d", 2, x, options);
 }
 
-static br_tensor *adaptive_pool(const char *op, int dims, br_tensor *x, const int64_t *out)
+/* Checks x and sets the windows, `out` of them along the rows and the columns. */
+static bool set_adaptive_windows(settings *s, const br_tensor *x, const int64_t *out)
+{
+    s->pool.adaptive = true;
+    if (!set_sizes(s, x))
+        return false;
+    for (int d = 2 - s->dims; d < 2; d++) {
+        if (!br__check_conv_number(s->op, "output_size", out[d], 0))
+            return false;
+        if (s->pool.size[d] == 0) {
+            br_fail(BR_ERROR_SHAPE, s->op, "x %s has no elements to %s", br__shape(x),
+                    s->max ? "compare" : "average");
+            return false;
+        }
+        s->pool.out[d] = out[d];
+    }
+    return true;
+}
+
+static br_tensor *adaptive_average(const char *op, int dims, br_tensor *x, const int64_t *out)
 {
     BR_OP(op);
-    settings s = { .op = op, .dims = dims, .pool = { .adaptive = true } };
-    if (!set_sizes(&s, x))
-        return NULL;
-    for (int d = 2 - dims; d < 2; d++) {
-        if (!br__check_conv_number(op, "output_size", out[d], 0))
-            return NULL;
-        if (s.pool.size[d] == 0)
-            return br_fail(BR_ERROR_SHAPE, op, "x %s has no elements to average", br__shape(x));
-        s.pool.out[d] = out[d];
-    }
-    return average(&s, x);
+    settings s = { .op = op, .dims = dims };
+    return set_adaptive_windows(&s, x, out) ? average(&s, x) : NULL;
 }
 
 br_tensor *br_f_adaptive_avg_pool1d(br_tensor *x, int64_t output_size)
 {
-    return adaptive_pool("adaptive_avg_pool1d", 1, x, (int64_t[]){ 1, output_size });
+    return adaptive_average("adaptive_avg_pool1d", 1, x, (int64_t[]){ 1, output_size });
 }
 
 br_tensor *br_f_adaptive_avg_pool2d(br_tensor *x, int64_t height, int64_t width)
 {
-    return adaptive_pool("adaptive_avg_pool2d", 2, x, (int64_t[]){ height, width });
+    return adaptive_average("adaptive_avg_pool2d", 2, x, (int64_t[]){ height, width });
+}
+
+static br_tensor *adaptive_maximum(const char *op, int dims, br_tensor *x, const int64_t *out,
+                                   br_tensor **indices)
+{
+    BR_OP(op);
+    settings s = { .op = op, .dims = dims, .max = true };
+    if (indices)
+        *indices = NULL;
+    return set_adaptive_windows(&s, x, out) ? largest(&s, x, indices) : NULL;
+}
+
+br_tensor *br_f_adaptive_max_pool1d(br_tensor *x, int64_t output_size, br_tensor **indices)
+{
+    return adaptive_maximum("adaptive_max_pool1d", 1, x, (int64_t[]){ 1, output_size }, indices);
+}
+
+br_tensor *br_f_adaptive_max_pool2d(br_tensor *x, int64_t height, int64_t width,
+                                    br_tensor **indices)
+{
+    return adaptive_maximum("adaptive_max_pool2d", 2, x, (int64_t[]){ height, width }, indices);
 }

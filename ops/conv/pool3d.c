@@ -122,23 +122,28 @@ br_tensor *br_f_avg_pool3d(br_tensor *x, const br_pool3d_options *options)
     return br__composed(scope, br__narrowed(rounding, y));
 }
 
+/* Checks x and the output sizes of an adaptive pool. */
+static bool good_adaptive(const char *op, const br_tensor *x, const int64_t *size)
+{
+    const int first = br__floating(op, "x", x) ? first_dim(op, x) : 0;
+    for (int i = 0; first > 0 && i < 3; i++) {
+        if (!br__check_conv_number(op, "the output size", size[i], 0))
+            return false;
+        if (x->sizes[first + i] < 1)
+            br_fail(BR_ERROR_SHAPE, op, "x %s has no elements along dimension %d", br__shape(x),
+                    first + i);
+    }
+    return !br_failed();
+}
+
 br_tensor *br_f_adaptive_avg_pool3d(br_tensor *x, int64_t depth, int64_t height, int64_t width)
 {
     static const char op[] = "adaptive_avg_pool3d";
     BR_OP(op);
     const int64_t size[] = { depth, height, width };
-    if (!br__floating(op, "x", x))
+    if (!good_adaptive(op, x, size))
         return NULL;
-    const int first = first_dim(op, x);
-    for (int i = 0; first > 0 && i < 3; i++) {
-        if (!br__check_conv_number(op, "the output size", size[i], 0))
-            return NULL;
-        if (x->sizes[first + i] < 1)
-            br_fail(BR_ERROR_SHAPE, op, "x %s has no elements along dimension %d", br__shape(x),
-                    first + i);
-    }
-    if (br_failed())
-        return NULL;
+    const int first = x->ndim - 3;
     br_scope *scope = br_scope_begin();
     const br_rounding rounding = BR_WIDEN(&x);
     br_tensor *y = x;
@@ -161,6 +166,72 @@ static br_tensor *volume_indices(br_tensor *planes, br_tensor *chosen, int64_t o
     return br_add(in_plane, br_mul_scalar(depth, (double)area));
 }
 
+/* The windows of a maximum in three dimensions: those of planes, and those along the depth. */
+typedef struct volume_pool {
+    int64_t size[3], outputs[3];
+    const windows *windows; /* NULL: the windows of an adaptive pool */
+    bool ceil_mode;
+} volume_pool;
+
+/* Returns the maxima of the planes of x [n, D, H, W]. */
+static br_tensor *planes_maxima(const volume_pool *p, br_tensor *x, br_tensor **indices)
+{
+    const windows *w = p->windows;
+    if (!w)
+        return br_f_adaptive_max_pool2d(x, p->outputs[1], p->outputs[2], indices);
+    return br_f_max_pool2d(x,
+                           BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(w[1].kernel, w[2].kernel),
+                                      .stride = BR_PAIR(w[1].stride, w[2].stride),
+                                      .padding = BR_PAIR(w[1].padding, w[2].padding),
+                                      .dilation = BR_PAIR(w[1].dilation, w[2].dilation),
+                                      .ceil_mode = p->ceil_mode),
+                           indices);
+}
+
+/* Returns the maxima along the depth of x [n, 1, D, h w]. */
+static br_tensor *depth_maxima(const volume_pool *p, br_tensor *x, br_tensor **indices)
+{
+    const windows *w = p->windows;
+    if (!w)
+        return br_f_adaptive_max_pool2d(x, p->outputs[0], p->outputs[1] * p->outputs[2], indices);
+    return br_f_max_pool2d(
+        x,
+        BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(w[0].kernel, 1),
+                   .stride = BR_PAIR(w[0].stride, 1), .padding = BR_PAIR(w[0].padding, 0),
+                   .dilation = BR_PAIR(w[0].dilation, 1), .ceil_mode = p->ceil_mode),
+        indices);
+}
+
+/* Returns the maxima of the volumes of x and, unless `indices` is NULL, the indices in *indices. */
+static br_tensor *volume_maxima(const volume_pool *p, br_tensor *x, br_tensor **indices)
+{
+    const int ndim = x->ndim, first = ndim - 3;
+    int64_t sizes[BR_MAX_DIMS], n = 1;
+    for (int d = 0; d < ndim; d++) {
+        sizes[d] = d < first ? x->sizes[d] : p->outputs[d - first];
+        n *= d < first ? x->sizes[d] : 1;
+    }
+    const int64_t outputs = p->outputs[1] * p->outputs[2];
+    br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&x);
+    br_tensor *in_planes = NULL, *chosen = NULL;
+    br_tensor *y = br_reshape(x, BR_SHAPE(n, p->size[0], p->size[1], p->size[2]));
+    y = br_reshape(planes_maxima(p, y, &in_planes), BR_SHAPE(n, 1, p->size[0], outputs));
+    if (outputs > 0) /* else both are empty already */
+        y = depth_maxima(p, y, &chosen);
+    else
+        chosen = in_planes;
+    y = br_reshape(y, ndim, sizes);
+    if (indices) {
+        br_tensor *places = volume_indices(br_reshape(in_planes, BR_SHAPE(n, p->size[0] * outputs)),
+                                           br_reshape(chosen, BR_SHAPE(n, p->outputs[0] * outputs)),
+                                           outputs, p->size[1] * p->size[2]);
+        places = br_reshape(places, ndim, sizes);
+        *indices = br_failed() ? NULL : br_scope_return(scope, places);
+    }
+    return br__composed(scope, br__narrowed(rounding, y));
+}
+
 br_tensor *br_f_max_pool3d(br_tensor *x, const br_pool3d_options *options, br_tensor **indices)
 {
     static const char op[] = "max_pool3d";
@@ -171,40 +242,27 @@ br_tensor *br_f_max_pool3d(br_tensor *x, const br_pool3d_options *options, br_te
         *indices = NULL;
     if (!br__is_number(op, "x", x) || !set_windows(op, x, o, w))
         return NULL;
-    const int first = x->ndim - 3;
-    int64_t sizes[BR_MAX_DIMS], n = 1;
-    for (int d = 0; d < x->ndim; d++) {
-        sizes[d] = d < first ? x->sizes[d] : w[d - first].outputs;
-        n *= d < first ? x->sizes[d] : 1;
+    volume_pool p = { .windows = w, .ceil_mode = o->ceil_mode };
+    for (int i = 0; i < 3; i++) {
+        p.size[i] = w[i].n;
+        p.outputs[i] = w[i].outputs;
     }
-    const int64_t outputs = w[1].outputs * w[2].outputs;
-    br_scope *scope = br_scope_begin();
-    const int ndim = x->ndim;
-    const br_rounding rounding = BR_WIDEN(&x);
-    br_tensor *in_planes = NULL, *chosen = NULL;
-    br_tensor *flat = br_reshape(x, BR_SHAPE(n, w[0].n, w[1].n, w[2].n));
-    br_tensor *y = br_f_max_pool2d(
-        flat,
-        BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(w[1].kernel, w[2].kernel),
-                   .stride = BR_PAIR(w[1].stride, w[2].stride),
-                   .padding = BR_PAIR(w[1].padding, w[2].padding),
-                   .dilation = BR_PAIR(w[1].dilation, w[2].dilation), .ceil_mode = o->ceil_mode),
-        &in_planes);
-    y = br_f_max_pool2d(
-        br_reshape(y, BR_SHAPE(n, 1, w[0].n, outputs)),
-        BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(w[0].kernel, 1),
-                   .stride = BR_PAIR(w[0].stride, 1), .padding = BR_PAIR(w[0].padding, 0),
-                   .dilation = BR_PAIR(w[0].dilation, 1), .ceil_mode = o->ceil_mode),
-        &chosen);
-    y = br_reshape(y, ndim, sizes);
-    if (indices) {
-        br_tensor *places = volume_indices(br_reshape(in_planes, BR_SHAPE(n, w[0].n * outputs)),
-                                           br_reshape(chosen, BR_SHAPE(n, w[0].outputs * outputs)),
-                                           outputs, w[1].n * w[2].n);
-        places = br_reshape(places, ndim, sizes);
-        *indices = br_failed() ? NULL : br_scope_return(scope, places);
-    }
-    return br__composed(scope, br__narrowed(rounding, y));
+    return volume_maxima(&p, x, indices);
+}
+
+br_tensor *br_f_adaptive_max_pool3d(br_tensor *x, int64_t depth, int64_t height, int64_t width,
+                                    br_tensor **indices)
+{
+    static const char op[] = "adaptive_max_pool3d";
+    BR_OP(op);
+    volume_pool p = { .outputs = { depth, height, width } };
+    if (indices)
+        *indices = NULL;
+    if (!good_adaptive(op, x, p.outputs))
+        return NULL;
+    for (int i = 0; i < 3; i++)
+        p.size[i] = x->sizes[x->ndim - 3 + i];
+    return volume_maxima(&p, x, indices);
 }
 
 /* ---- max_unpool ------------------------------------------------------------------------------ */

@@ -4,6 +4,15 @@
 #include <inttypes.h>
 #include <math.h>
 
+br_tensor *br_softmin(br_tensor *x, int64_t dim)
+{
+    BR_OP("softmin");
+    if (!br__floating("softmin", "x", x))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, br_softmax(br_neg(x), dim));
+}
+
 br_tensor *br_normalize(br_tensor *x, double p, int64_t dim, double eps)
 {
     static const char op[] = "normalize";

@@ -35,6 +35,8 @@ FIELDS = {
     "br_radam": {"lr": REALS, "beta1": REALS, "beta2": REALS, "eps": REALS, "weight_decay": REALS},
     "br_adafactor": {"lr": REALS, "beta2_decay": REALS, "d": REALS, "weight_decay": REALS},
     "br_rprop": {"lr": REALS, "eta_minus": REALS, "eta_plus": REALS},
+    "br_asgd": {"lr": REALS, "lambd": REALS, "alpha": REALS, "t0": REALS, "weight_decay": REALS},
+    "br_sparse_adam": {"lr": REALS, "beta1": REALS, "beta2": REALS, "eps": REALS},
     "br_muon": {"lr": REALS, "weight_decay": REALS, "momentum": REALS, "eps": REALS, "ns_steps": COUNTS + [100]},
     "br_one_cycle": {"total_steps": COUNTS, "pct_start": REALS, "max_lr": REALS, "base_momentum": REALS,
                      "max_momentum": REALS, "div_factor": REALS, "final_div_factor": REALS},
@@ -109,6 +111,8 @@ def theirs(struct, field, value):
             o["etas"] = (value, 1.2) if field == "eta_minus" else (0.5, value)
         optim = make([layer.weight], **o)
         layer(torch.ones(1, 3)).sum().backward()
+        if make is torch.optim.SparseAdam:
+            layer.weight.grad = layer.weight.grad.to_sparse()
         optim.step()
         optim.step()
 
@@ -142,6 +146,8 @@ def theirs(struct, field, value):
         "br_radam": lambda: step(torch.optim.RAdam),
         "br_rprop": lambda: step(torch.optim.Rprop),
         "br_adafactor": lambda: step(torch.optim.Adafactor),
+        "br_asgd": lambda: step(torch.optim.ASGD),
+        "br_sparse_adam": lambda: step(torch.optim.SparseAdam),
         "br_muon": lambda: step(torch.optim.Muon),
         "br_one_cycle": lambda: schedule(torch.optim.lr_scheduler.OneCycleLR, max_lr=0.1, total_steps=10),
         "br_plateau": lambda: schedule(torch.optim.lr_scheduler.ReduceLROnPlateau, 1.0),
@@ -281,6 +287,8 @@ class Library:
             "br_radam": lambda: step(br.br_radam),
             "br_rprop": lambda: step(br.br_rprop),
             "br_adafactor": lambda: step(br.br_adafactor),
+            "br_asgd": lambda: step(br.br_asgd),
+            "br_sparse_adam": lambda: step(br.br_sparse_adam),
             "br_muon": lambda: step(br.br_muon),
             "br_one_cycle": lambda: scheduler(br.br_one_cycle_lr, br.br_scheduler_step),
             "br_plateau": lambda: scheduler(br.br_reduce_lr_on_plateau, br.br_scheduler_step_metric, 1.0),

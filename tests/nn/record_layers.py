@@ -79,6 +79,14 @@ record("images", lambda: nn.Sequential(
     nn.ConstantPad2d((1, 1, 0, 0), 0.5), nn.CircularPad2d((0, 1, 1, 1)),
     nn.Unfold((3, 2), dilation=(1, 2), padding=(0, 1), stride=(2, 1)), nn.Linear(68, 12),
     nn.Fold((5, 5), (2, 3))), 2, 2, 4, 5)
+record("adaptive", lambda: nn.Sequential(
+    nn.Conv3d(2, 4, 2), nn.AdaptiveMaxPool3d((2, 3, 2)), nn.Flatten(3), nn.LocalResponseNorm(3, 0.5, 0.6, 2.0),
+    nn.Conv2d(4, 4, (1, 2)), nn.AdaptiveMaxPool2d((2, 3)), nn.Flatten(2), nn.Linear(6, 12),
+    nn.AdaptiveMaxPool1d(6), nn.Unflatten(2, (2, -1)), nn.Softmin(1)), 2, 2, 4, 5, 3)
+record("unpool", lambda: nn.ModuleDict({"conv": nn.Conv2d(2, 3, 2), "last": nn.Linear(4, 2)}), 2, 2, 6, 5,
+       forward=lambda model, x: model["last"](nn.MaxUnpool2d((2, 3), (2, 1), (1, 1))(
+           *nn.functional.max_pool2d(model["conv"](x), (2, 3), (2, 1), (1, 1), return_indices=True),
+           output_size=(5, 4))))
 record("bilinear", lambda: nn.Bilinear(3, 4, 5), 6, 7,
        forward=lambda model, x: model(x[:, :3], x[:, 3:]))
 record("embedding_bag", lambda: nn.EmbeddingBag(10, 4, mode="sum", padding_idx=2), 5, 3,

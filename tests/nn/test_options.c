@@ -288,6 +288,10 @@ Test(options, bare_structs_are_refused_by_optimizers)
     refused(br_nadam, br_nadam(br_base(linear), &bare));
     refused(br_radam, br_radam(br_base(linear), &bare));
     refused(br_rprop, br_rprop(br_base(linear), &bare));
+    refused(br_asgd, br_asgd(br_base(linear), &bare));
+    refused(br_lion, br_lion(br_base(linear), &bare));
+    refused(br_sparse_adam, br_sparse_adam(br_base(linear), &bare));
+    refused(br_lbfgs, br_lbfgs(br_base(linear), &bare));
     refused(br_adafactor, br_adafactor(br_base(linear), &bare));
     br_optim *optim = br_sgd(br_base(linear), NULL);
     refused(br_one_cycle, br_one_cycle_lr(optim, &bare));

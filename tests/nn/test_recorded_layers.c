@@ -194,6 +194,36 @@ static void *images(void)
         br_fold_new(5, 5, BR_OPTIONS(br_fold, .kernel_size = { 2, 3 }))));
 }
 
+static void *adaptive(void)
+{
+    return br_sequential_new(BR_MODULES(
+        br_conv3d_new(2, 4, BR_TRIPLE(2, 2, 2), true, NULL), br_adaptive_max_pool3d_new(2, 3, 2),
+        br_flatten_new(3, -1), br_local_response_norm_new(3, 0.5, 0.6, 2),
+        br_conv2d_new(4, 4, 1, 2, true, NULL), br_adaptive_max_pool2d_new(2, 3),
+        br_flatten_new(2, -1), br_linear_new(6, 12, true), br_adaptive_max_pool1d_new(6),
+        br_unflatten_new(2, BR_SHAPE(2, -1)), br_softmin_new(1)));
+}
+
+static void *unpool(void)
+{
+    br_module_dict *dict = br_module_dict_new();
+    br_module_dict_add(dict, "conv", br_conv2d_new(2, 3, 2, 2, true, NULL));
+    br_module_dict_add(dict, "last", br_linear_new(4, 2, true));
+    return dict;
+}
+
+static br_tensor *run_unpool(void *model, br_tensor *x)
+{
+    const br_pool_options *options =
+        POOL(.kernel_size = { 2, 3 }, .stride = { 2, 1 }, .padding = { 1, 1 });
+    br_unpool *undo = br_max_unpool2d_new(options);
+    br_tensor *indices, *y = br_forward(br_module_dict_at(model, "conv"), x);
+    y = br_f_max_pool2d(y, options, &indices);
+    y = br_unpool_forward(undo, y, indices, (int64_t[]){ 5, 4 });
+    br_module_free(undo);
+    return br_forward(br_module_dict_at(model, "last"), y);
+}
+
 static void *bilinear(void)
 {
     return br_bilinear_new(3, 4, 5, true);
@@ -387,6 +417,8 @@ static const recorded_model models[] = {
     { "instance_norms", instance_norms, br_forward, 0 },
     { "volumes", volumes, br_forward, 0 },
     { "images", images, br_forward, 0 },
+    { "adaptive", adaptive, br_forward, 0 },
+    { "unpool", unpool, run_unpool, 0 },
     { "bilinear", bilinear, bilinear_forward, 0 },
     { "embedding_bag", embedding_bag, weighted_bags, 0 },
     { "embedding_bag_max_norm", embedding_bag_max_norm, bags_with_offsets, 0 },

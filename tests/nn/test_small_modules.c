@@ -1,5 +1,6 @@
 /* tests/nn/test_small_modules.c - results and errors of modules whose training steps
  * test_recorded_layers.c compares: cells, instance norm, padding, distances and containers. */
+#include "tests/ops/values.h"
 #include "tests/support.h"
 
 #include <brasa/nn.h>
@@ -146,6 +147,93 @@ Test(small_modules, sizes_are_checked)
             "conv3d: in_channels 2 and out_channels 3 must be multiples of groups 2");
     refuses(br_conv_transpose3d_new(2, 3, BR_TRIPLE(1, 0, 1), true, NULL),
             "conv_transpose3d: kernel_size is 0, must be at least 1");
+}
+
+/* ---- Random modules -------------------------------------------------------------------------- */
+
+/* Asserts that the module returns `training` in training mode, which is random, and `eval` in
+ * evaluation mode. Frees the module. */
+#define draws(module, seed, training, eval_value)                     \
+    do {                                                              \
+        br_module *drawing = br_base(module);                         \
+        br_manual_seed(seed);                                         \
+        br_tensor *got = br_forward(drawing, x);                      \
+        br_manual_seed(seed);                                         \
+        cr_assert(br_equal(got, training), "%s", br_error_message()); \
+        cr_assert_not(br_equal(got, eval_value));                     \
+        br_eval(drawing);                                             \
+        cr_assert(br_equal(br_forward(drawing, x), eval_value));      \
+        br_module_free(drawing);                                      \
+    } while (0)
+
+Test(small_modules, random_modules_draw_in_training)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_randn(BR_SHAPE(3, 4, 2, 2, 2), BR_F32);
+    draws(br_dropout_new(0.5), 3, br_f_dropout(x, 0.5, true), x);
+    draws(br_dropout3d_new(0.5), 3, br_f_dropout3d(x, 0.5, true), x);
+    draws(br_alpha_dropout_new(0.4), 3, br_f_alpha_dropout(x, 0.4, true), x);
+    draws(br_feature_alpha_dropout_new(0.4), 3, br_f_feature_alpha_dropout(x, 0.4, true), x);
+    draws(br_rrelu_new(0.1, 0.5), 4, br_f_rrelu(x, 0.1, 0.5, true), br_f_rrelu(x, 0.1, 0.5, false));
+    x = br_reshape(x, BR_SHAPE(3, 4, 2, 4));
+    draws(br_dropout2d_new(0.5), 5, br_f_dropout2d(x, 0.5, true), x);
+    x = br_reshape(x, BR_SHAPE(3, 4, 8));
+    draws(br_dropout1d_new(0.5), 5, br_f_dropout1d(x, 0.5, true), x);
+    refuses(br_dropout1d_new(1.5), "dropout1d: p is 1.5, must be in 0 .. 1");
+    refuses(br_alpha_dropout_new(NAN), "alpha_dropout: p is nan");
+    refuses(br_rrelu_new(0.5, 0.1), "rrelu: lower is 0.5 and upper is 0.1, must be finite");
+    br_scope_end(scope);
+}
+
+/* ---- Pooling --------------------------------------------------------------------------------- */
+
+Test(small_modules, unpool_has_the_sizes_of_pytorch)
+{
+    br_scope *scope = br_scope_begin();
+    br_unpool *line = br_max_unpool1d_new(
+        BR_OPTIONS(br_pool, .kernel_size = { .rows = 3 }, .stride = { .rows = 2 }));
+    br_unpool *volume = br_max_unpool3d_new(BR_OPTIONS(
+        br_pool3d, .kernel_size = { 2, 3, 2 }, .stride = { 1, 2, 2 }, .padding = { 0, 1, 1 }));
+    br_tensor *x = br_randn(BR_SHAPE(1, 2, 4), BR_F32);
+    br_tensor *at = br_arange(0, 4, 1, BR_I64);
+    at = br_repeat(br_mul_scalar(at, 2), BR_SHAPE(1, 2, 1));
+    br_tensor *y = br_unpool_forward(line, x, at, NULL);
+    check_shape(y, BR_SHAPE(1, 2, 9));
+    cr_assert(br_equal(br_gather(y, 2, at), x));
+    check_shape(br_unpool_forward(line, x, at, (int64_t[]){ 10 }), BR_SHAPE(1, 2, 10));
+    check_fails(br_unpool_forward(line, x, at, (int64_t[]){ 11 }),
+                "max_unpool1d: output_size is 11 for pooled dimension 0, must be in 8 .. 10 for x "
+                "[1, 2, 4]");
+    check_fails(br_unpool_forward(line, x, at, (int64_t[]){ 7 }), "output_size is 7");
+    check_fails(br_unpool_forward(line, br_select(br_select(x, 0, 0), 0, 0), at, NULL),
+                "x [4] must have 3 dimensions, or 2 without the batch");
+    check_fails(br_unpool_forward(line, NULL, at, NULL), "x is NULL");
+    check_fails(br_unpool_forward(NULL, x, at, NULL), "module is NULL");
+    x = br_zeros(BR_SHAPE(1, 2, 3, 4), BR_F32);
+    check_shape(br_unpool_forward(volume, x, br_to(x, BR_I64), NULL), BR_SHAPE(1, 3, 5, 6));
+    br_module_free(line);
+    br_module_free(volume);
+    br_unpool *incomplete[] = { br_max_unpool2d_new(NULL), NULL };
+    cr_assert(strstr(br_error_message(), "max_unpool2d: kernel_size is 0, must be at least 1"));
+    br_clear_error();
+    incomplete[1] =
+        br_max_unpool1d_new(BR_OPTIONS(br_pool, .kernel_size = { 2, 2 }, .padding = { -1, 0 }));
+    cr_assert(strstr(br_error_message(), "max_unpool1d: padding is -1, must be at least 0"));
+    br_clear_error();
+    for (int i = 0; i < 2; i++) {
+        check_fails(br_unpool_forward(incomplete[i], x, br_to(x, BR_I64), NULL), "is incomplete");
+        br_module_free(incomplete[i]);
+    }
+    refuses(br_local_response_norm_new(0, 1e-4, 0.75, 1),
+            "local_response_norm: size is 0, must be at least 1");
+    refuses(br_unflatten_new(1, 2, NULL), "unflatten: sizes has 0 numbers, must have 1 ..");
+    br_unflattening *unflatten = br_unflatten_new(-3, BR_SHAPE(2, -1));
+    check_fails(br_forward(unflatten, br_ones(BR_SHAPE(4, 2), BR_F32)),
+                "unflatten: x [4, 2] has no dimension -3");
+    br_module_free(unflatten);
+    refuses(br_adaptive_max_pool3d_new(1, -1, 1),
+            "adaptive_max_pool3d: output_size is -1, must be at least 0");
+    br_scope_end(scope);
 }
 
 /* ---- Modules of two inputs ------------------------------------------------------------------- */

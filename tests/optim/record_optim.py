@@ -38,6 +38,39 @@ def groups(make, parameters, first, second):
                 foreach=False)
 
 
+class Lion(torch.optim.Optimizer):
+    """Algorithm 2 of Chen et al., 2023."""
+
+    def __init__(self, parameters, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, maximize=False):
+        super().__init__(parameters, {"lr": lr, "betas": betas, "decay": weight_decay, "maximize": maximize})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                g = -p.grad if group["maximize"] else p.grad
+                m = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                update = (beta1 * m + (1 - beta1) * g).sign()
+                p.sub_(group["lr"] * (update + group["decay"] * p))
+                self.state[p]["exp_avg"] = beta2 * m + (1 - beta2) * g
+
+
+class SparseAdam(torch.optim.SparseAdam):
+    """Leaves out the rows of the dense gradient that are all zeros."""
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    rows = p.grad.flatten(1).any(1) if p.dim() > 1 else p.grad != 0
+                    p.grad = torch.sparse_coo_tensor(rows.nonzero().T, p.grad[rows], p.shape)
+        super().step()
+
+
 CASES = {
     "adam": lambda p: torch.optim.Adam(p, lr=0.1, foreach=False),
     "adam_options": lambda p: torch.optim.Adam(
@@ -100,6 +133,13 @@ CASES = {
     "adafactor": lambda p: torch.optim.Adafactor(p, foreach=False),
     "adafactor_options": lambda p: torch.optim.Adafactor(
         p, lr=0.2, beta2_decay=-0.5, eps=(1e-3, 0.5), d=1.2, weight_decay=0.1, maximize=True, foreach=False),
+    "asgd": lambda p: torch.optim.ASGD(p, foreach=False),
+    "asgd_options": lambda p: torch.optim.ASGD(
+        p, lr=0.1, lambd=0.05, alpha=0.6, t0=8, weight_decay=0.1, maximize=True, foreach=False),
+    "lion": lambda p: Lion(p, lr=0.01),
+    "lion_options": lambda p: Lion(p, lr=0.02, betas=(0.7, 0.8), weight_decay=0.3, maximize=True),
+    "sparse_adam": lambda p: SparseAdam(p, lr=0.1),
+    "sparse_adam_options": lambda p: SparseAdam(p, lr=0.05, betas=(0.8, 0.7), eps=1e-3, maximize=True),
     "muon": lambda p: muon(p),
     "muon_options": lambda p: muon(
         p, lr=0.05, weight_decay=0.2, momentum=0.8, nesterov=False, ns_steps=3, eps=1e-3,

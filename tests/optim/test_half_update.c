@@ -77,6 +77,16 @@ static br_optim *rprop(const br_named_list *list)
     return br_rprop_new(list, NULL);
 }
 
+static br_optim *asgd(const br_named_list *list)
+{
+    return br_asgd_new(list, NULL);
+}
+
+static br_optim *lion(const br_named_list *list)
+{
+    return br_lion_new(list, NULL);
+}
+
 static br_optim *adafactor(const br_named_list *list)
 {
     return br_adafactor_new(list, NULL);
@@ -94,8 +104,8 @@ static br_optim *own(const br_named_list *list)
 
 typedef br_optim *(*maker)(const br_named_list *);
 #define check_same_bits(a, b) cr_expect(same_bits((a), (b)), "%s and %s differ", #a, #b)
-static const maker makers[] = { adam,  adamw, sgd,   rmsprop,   adagrad, adadelta, adamax,
-                                nadam, radam, rprop, adafactor, muon,    own };
+static const maker makers[] = { adam,  adamw, sgd,  rmsprop, adagrad,   adadelta, adamax, nadam,
+                                radam, rprop, asgd, lion,    adafactor, muon,     own };
 enum { N_MAKERS = sizeof makers / sizeof *makers, ROWS = 40, COLUMNS = 33 };
 
 static br_optim *new_optim(maker make, br_tensor *param, br_half_update how)

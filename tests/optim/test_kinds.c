@@ -26,6 +26,14 @@ Test(optim_kinds, options_are_checked)
                 "adafactor: beta2_decay is 0.1, must be at most 0");
     check_fails(br_adafactor_new(NULL, BR_OPTIONS(br_adafactor, .d = 0.5)), "d is 0.5");
     check_fails(br_adafactor_new(NULL, BR_OPTIONS(br_adafactor, .eps1 = -1)), "eps1 is -1");
+    check_fails(br_asgd_new(NULL, BR_OPTIONS(br_asgd, .weight_decay = -1)),
+                "asgd: weight_decay is -1, must not be negative");
+    check_fails(br_asgd_new(NULL, BR_OPTIONS(br_asgd, .lambd = -1)), "lambd is -1");
+    check_fails(br_asgd_new(NULL, BR_OPTIONS(br_asgd, .alpha = NAN)), "alpha is nan");
+    check_fails(br_lion_new(NULL, BR_OPTIONS(br_lion, .beta2 = 1)), "lion: beta2 is 1");
+    check_fails(br_sparse_adam_new(NULL, BR_OPTIONS(br_sparse_adam, .lr = 0)),
+                "sparse_adam: lr is 0, must be above 0");
+    check_fails(br_sparse_adam_new(NULL, BR_OPTIONS(br_sparse_adam, .eps = 0)), "eps is 0");
     check_fails(br_muon_new(NULL, BR_OPTIONS(br_muon, .momentum = -1)), "muon: momentum is -1");
     check_fails(br_muon_new(NULL, BR_OPTIONS(br_muon, .ns_steps = 100)),
                 "ns_steps is 100, must be in 0 .. 99");
@@ -80,6 +88,21 @@ static br_optim *rprop(br_module *module)
     return br_rprop(module, NULL);
 }
 
+static br_optim *asgd(br_module *module)
+{
+    return br_asgd(module, NULL);
+}
+
+static br_optim *lion(br_module *module)
+{
+    return br_lion(module, NULL);
+}
+
+static br_optim *sparse_adam(br_module *module)
+{
+    return br_sparse_adam(module, NULL);
+}
+
 static br_optim *adafactor(br_module *module)
 {
     return br_adafactor(module, NULL);
@@ -103,6 +126,9 @@ static const struct {
     { nadam, "exp_avg exp_avg_sq step mu_product" },
     { radam, "exp_avg exp_avg_sq step" },
     { rprop, "prev step_size step" },
+    { asgd, "step eta mu ax" },
+    { lion, "exp_avg" },
+    { sparse_adam, "step exp_avg exp_avg_sq" },
     { adafactor, "step row_var col_var" },
     { muon, "momentum_buffer" },
 };
@@ -236,4 +262,36 @@ static bool run_everything(void)
 Test(optim_kinds, every_allocation_may_fail)
 {
     fail_in_turn(run_everything, "run everything");
+}
+
+/* ---- SparseAdam ------------------------------------------------------------------------------ */
+
+/* Rows that were not looked up keep their elements and averages, also while others change. */
+Test(optim_kinds, sparse_adam_leaves_rows_alone)
+{
+    br_scope *scope = br_scope_begin();
+    br_embedding *table = br_embedding_new(5, 3, -1);
+    br_optim *optim = br_sparse_adam(br_base(table), BR_OPTIONS(br_sparse_adam, .lr = 0.1));
+    br_tensor *before = br_clone(table->weight);
+    const int64_t looked_up[3][2] = { { 1, 3 }, { 3, 3 }, { 0, 1 } };
+    for (int i = 0; i < 3; i++) {
+        br_optim_zero_grad(optim);
+        br_tensor *rows = br_from_i64(BR_SHAPE(2), looked_up[i]);
+        br_backward(br_sum(br_square(br_embedding_forward(table, rows))));
+        cr_assert(br_optim_step(optim), "%s", br_error_message());
+        br_tensor *same = br_all_dim(br_eq(table->weight, before), BR_DIMS(1), false);
+        for (int row = 0; row < 5; row++) {
+            bool untouched = row == 2 || row == 4 || (row == 0 && i < 2);
+            cr_assert_eq(br_at(same, BR_DIMS(row)) != 0, untouched, "row %d, step %d", row, i);
+        }
+    }
+    br_named_list *state = br_optim_state_dict(optim);
+    br_tensor *mean = br_named_list_get(state, "weight.exp_avg");
+    cr_assert_eq(br_item(br_count_nonzero(br_select(mean, 0, 4), BR_DIMS(0))), 0);
+    cr_assert_neq(br_item(br_sum(br_abs(br_select(mean, 0, 3)))), 0);
+    br_named_list_free(state);
+    br_optim_free(optim);
+    br_module_free(table);
+    br_scope_end(scope);
+    check_ok();
 }

@@ -323,6 +323,39 @@ static br_optim *make_adafactor_options(br_module *module)
                                    .eps2 = 0.5, .d = 1.2, .weight_decay = 0.1, .maximize = true));
 }
 
+static br_optim *make_asgd(br_module *module)
+{
+    return br_asgd(module, NULL);
+}
+
+static br_optim *make_asgd_options(br_module *module)
+{
+    return br_asgd(module, BR_OPTIONS(br_asgd, .lr = 0.1, .lambd = 0.05, .alpha = 0.6, .t0 = 8,
+                                      .weight_decay = 0.1, .maximize = true));
+}
+
+static br_optim *make_lion(br_module *module)
+{
+    return br_lion(module, BR_OPTIONS(br_lion, .lr = 0.01));
+}
+
+static br_optim *make_lion_options(br_module *module)
+{
+    return br_lion(module, BR_OPTIONS(br_lion, .lr = 0.02, .beta1 = 0.7, .beta2 = 0.8,
+                                      .weight_decay = 0.3, .maximize = true));
+}
+
+static br_optim *make_sparse_adam(br_module *module)
+{
+    return br_sparse_adam(module, BR_OPTIONS(br_sparse_adam, .lr = 0.1));
+}
+
+static br_optim *make_sparse_adam_options(br_module *module)
+{
+    return br_sparse_adam(module, BR_OPTIONS(br_sparse_adam, .lr = 0.05, .beta1 = 0.8, .beta2 = 0.7,
+                                             .eps = 1e-3, .maximize = true));
+}
+
 static const struct {
     br_optim *(*make)(br_module *module);
     const double *f32, *f64;
@@ -362,6 +395,12 @@ static const struct {
     { make_rprop_options, rprop_options_f32, rprop_options_f64 },
     { make_adafactor, adafactor_f32, adafactor_f64 },
     { make_adafactor_options, adafactor_options_f32, adafactor_options_f64 },
+    { make_asgd, asgd_f32, asgd_f64 },
+    { make_asgd_options, asgd_options_f32, asgd_options_f64 },
+    { make_lion, lion_f32, lion_f64 },
+    { make_lion_options, lion_options_f32, lion_options_f64 },
+    { make_sparse_adam, sparse_adam_f32, sparse_adam_f64 },
+    { make_sparse_adam_options, sparse_adam_options_f32, sparse_adam_options_f64 },
     { make_muon, muon_f32, muon_f64 },
     { make_muon_options, muon_options_f32, muon_options_f64 },
     { make_muon_spectral, muon_spectral_f32, muon_spectral_f64 },

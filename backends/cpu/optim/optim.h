@@ -4,11 +4,11 @@
  * Kumar, 2018) and decoupled weight decay (AdamW; Loshchilov and Hutter, 2019), SGD with momentum,
  * RMSprop (Hinton, 2012), Adagrad (Duchi, Hazan and Singer, 2011), Muon (Jordan et al., 2024)
  * without its orthogonalization, Adadelta (Zeiler, 2012), Adamax (Kingma and Ba, 2015), NAdam
- * (Dozat, 2016), RAdam (Liu et al., 2019) and Rprop (Riedmiller and Braun, 1993). An update is
- * split into short loops over pieces that stay in the L1 cache. So the loops have no branches, and
- * memory is read and written once. Scalars are computed in double and rounded once. An element's
- * update depends on no other element. Sums of squares are added in the same order for all
- * instruction sets. */
+ * (Dozat, 2016), RAdam (Liu et al., 2019), Rprop (Riedmiller and Braun, 1993) and ASGD (Polyak and
+ * Juditsky, 1992), and Lion (Chen et al., 2023). An update is split into short loops over pieces
+ * that stay in the L1 cache. So the loops have no branches, and memory is read and written once.
+ * Scalars are computed in double and rounded once. An element's update depends on no other element.
+ * Sums of squares are added in the same order for all instruction sets. */
 #ifndef BR_KERNELS_OPTIM_H
 #define BR_KERNELS_OPTIM_H
 
@@ -311,6 +311,41 @@ static void rprop_update(int64_t n, void *param, const void *grad, void *const *
         s[i] = size < least ? least : size > most ? most : size;
         p[i] -= (kept > 0 ? 1 : kept < 0 ? (real)-1 : 0) * s[i];
         prev[i] = kept;
+    })
+}
+
+/* p = keep p - eta d;  a += mu (p - a), or a = p if mu is 1 */
+static void asgd_update(int64_t n, void *param, const void *grad, void *const *state,
+                        const br_update_args *all)
+{
+    const br_asgd_args *args = &all->asgd;
+    const real eta = (real)args->eta, keep = (real)args->keep, mu = (real)args->mu;
+    real buffer[PIECE];
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t count = piece_at(at, n);
+        real *p = (real *)param + at, *a = (real *)state[0] + at;
+        const real *d = descent_gradient(count, (const real *)grad + at, p, args->weight_decay,
+                                         args->maximize, buffer);
+        FOR_EACH(real, i, count, {
+            p[i] = keep * p[i] - eta * d[i];
+            a[i] = mu == 1 ? p[i] : a[i] + mu * (p[i] - a[i]);
+        })
+    }
+}
+
+/* p = keep p - lr sign(m + (1 - beta1) (g - m));  m += (1 - beta2) (g - m) */
+static void lion_update(int64_t n, void *param, const void *grad, void *const *state,
+                        const br_update_args *all)
+{
+    const br_lion_args *args = &all->lion;
+    const real weight1 = (real)(1 - args->beta1), weight2 = (real)(1 - args->beta2),
+               keep = (real)args->keep, lr = (real)args->lr, sign = args->maximize ? -1 : 1;
+    real *p = param, *m = state[0];
+    const real *g = grad;
+    FOR_EACH(real, i, n, {
+        const real change = sign * g[i] - m[i], mean = m[i] + weight1 * change;
+        p[i] = keep * p[i] - (mean > 0 ? lr : mean < 0 ? -lr : 0);
+        m[i] += weight2 * change;
     })
 }
 

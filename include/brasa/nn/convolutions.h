@@ -45,6 +45,8 @@ BR_API br_pool *br_avg_pool1d_new(const br_pool_options *options);
 BR_API br_pool *br_avg_pool2d_new(const br_pool_options *options);
 BR_API br_pool *br_adaptive_avg_pool1d_new(int64_t output_size);
 BR_API br_pool *br_adaptive_avg_pool2d_new(int64_t height, int64_t width);
+BR_API br_pool *br_adaptive_max_pool1d_new(int64_t output_size);
+BR_API br_pool *br_adaptive_max_pool2d_new(int64_t height, int64_t width);
 BR_API br_tensor *br_pool_forward(br_pool *self, br_tensor *x);
 
 /* ---- Three dimensions (nn/volumes.c) --------------------------------------------------------- */
@@ -75,7 +77,26 @@ typedef struct br_pool3d {
 BR_API br_pool3d *br_max_pool3d_new(const br_pool3d_options *options);
 BR_API br_pool3d *br_avg_pool3d_new(const br_pool3d_options *options);
 BR_API br_pool3d *br_adaptive_avg_pool3d_new(int64_t depth, int64_t height, int64_t width);
+BR_API br_pool3d *br_adaptive_max_pool3d_new(int64_t depth, int64_t height, int64_t width);
 BR_API br_tensor *br_pool3d_forward(br_pool3d *self, br_tensor *x);
+
+/* ---- Undoing max pooling (nn/unpool.c) ------------------------------------------------------- */
+
+typedef struct br_unpool {
+    br_module base;
+    int ndim;
+    int64_t kernel_size[3], stride[3], padding[3]; /* the first `ndim` numbers */
+} br_unpool;
+/* Create nn.MaxUnpool1d to nn.MaxUnpool3d for a pool with these options, of which kernel_size,
+ * stride and padding are used. */
+BR_API br_unpool *br_max_unpool1d_new(const br_pool_options *options);
+BR_API br_unpool *br_max_unpool2d_new(const br_pool_options *options);
+BR_API br_unpool *br_max_unpool3d_new(const br_pool3d_options *options);
+/* Calls br_f_max_unpool() with the indices of the pool. `output_size` has a size for each pooled
+ * dimension; NULL: (size - 1) * stride - 2 * padding + kernel_size. The sizes differ from these by
+ * less than a stride: several inputs of a pool give outputs of one size. */
+BR_API br_tensor *br_unpool_forward(br_unpool *self, br_tensor *x, br_tensor *indices,
+                                    const int64_t *output_size);
 
 /* ---- Padding, resizing and windows (nn/images.c) --------------------------------------------- */
 

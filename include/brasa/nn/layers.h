@@ -80,11 +80,23 @@ BR_API br_distance *br_cosine_similarity_new(int64_t dim, double eps);
 BR_API br_distance *br_pairwise_distance_new(double p, double eps, bool keepdim);
 BR_API br_tensor *br_distance_forward(br_distance *self, br_tensor *x1, br_tensor *x2);
 
+/* ---- Dropout (nn/dropout.c) ------------------------------------------------------------------ */
+
+typedef br_tensor *(*br_dropout_fn)(br_tensor *x, double p, bool training);
 typedef struct br_dropout {
     br_module base;
     double p;
+    br_dropout_fn function;
 } br_dropout;
+/* Create nn.Dropout, of whole channels nn.Dropout1d to nn.Dropout3d, and nn.AlphaDropout and
+ * nn.FeatureAlphaDropout. They drop with probability p while the module is in training mode, as
+ * br_f_dropout() and so on. PyTorch's default is 0.5. */
 BR_API br_dropout *br_dropout_new(double p);
+BR_API br_dropout *br_dropout1d_new(double p);
+BR_API br_dropout *br_dropout2d_new(double p);
+BR_API br_dropout *br_dropout3d_new(double p);
+BR_API br_dropout *br_alpha_dropout_new(double p);
+BR_API br_dropout *br_feature_alpha_dropout_new(double p);
 BR_API br_tensor *br_dropout_forward(br_dropout *self, br_tensor *x);
 
 /* ---- Activations (nn/activations.c) ---------------------------------------------------------- */
@@ -111,6 +123,7 @@ BR_API br_activation *br_elu_new(double alpha);
 BR_API br_activation *br_softplus_new(double beta, double threshold);
 BR_API br_activation *br_softmax_new(int64_t dim);
 BR_API br_activation *br_log_softmax_new(int64_t dim);
+BR_API br_activation *br_softmin_new(int64_t dim);
 BR_API br_activation *br_identity_new(void);
 BR_API br_activation *br_relu6_new(void);
 BR_API br_activation *br_hardsigmoid_new(void);
@@ -132,6 +145,25 @@ BR_API br_activation *br_flatten_new(int64_t start_dim, int64_t end_dim);
 BR_API br_activation *br_pixel_shuffle_new(int64_t upscale_factor);
 BR_API br_activation *br_pixel_unshuffle_new(int64_t downscale_factor);
 BR_API br_tensor *br_activation_forward(br_activation *self, br_tensor *x);
+
+typedef struct br_rrelu {
+    br_module base;
+    double lower, upper;
+} br_rrelu;
+/* Creates nn.RReLU, whose slopes are random in training mode, as those of br_f_rrelu(). PyTorch's
+ * defaults are 1.0 / 8 and 1.0 / 3. */
+BR_API br_rrelu *br_rrelu_new(double lower, double upper);
+BR_API br_tensor *br_rrelu_forward(br_rrelu *self, br_tensor *x);
+
+typedef struct br_unflattening {
+    br_module base;
+    int64_t dim;
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+} br_unflattening;
+/* Creates nn.Unflatten, which calls br_unflatten(): br_unflatten_new(1, BR_SHAPE(2, -1)). */
+BR_API br_unflattening *br_unflatten_new(int64_t dim, int ndim, const int64_t *sizes);
+BR_API br_tensor *br_unflattening_forward(br_unflattening *self, br_tensor *x);
 
 typedef struct br_prelu {
     br_module base;

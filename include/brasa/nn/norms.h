@@ -141,6 +141,17 @@ BR_API br_instance_norm *br_instance_norm3d_new(int64_t num_features,
                                                 const br_instance_norm_options *options);
 BR_API br_tensor *br_instance_norm_forward(br_instance_norm *self, br_tensor *x);
 
+typedef struct br_local_response_norm {
+    br_module base;
+    int64_t size;
+    double alpha, beta, k;
+} br_local_response_norm;
+/* Creates nn.LocalResponseNorm, which calls br_f_local_response_norm(). PyTorch's defaults are
+ * 1e-4, 0.75 and 1 for alpha, beta and k. */
+BR_API br_local_response_norm *br_local_response_norm_new(int64_t size, double alpha, double beta,
+                                                          double k);
+BR_API br_tensor *br_local_response_norm_forward(br_local_response_norm *self, br_tensor *x);
+
 #ifdef __cplusplus
 }
 #endif

@@ -68,6 +68,11 @@ BR_API br_tensor *br_f_avg_pool2d(br_tensor *x, const br_pool_options *options);
  * element. */
 BR_API br_tensor *br_f_adaptive_avg_pool1d(br_tensor *x, int64_t output_size);
 BR_API br_tensor *br_f_adaptive_avg_pool2d(br_tensor *x, int64_t height, int64_t width);
+/* Return the largest elements of these windows, and the indices as br_f_max_pool2d() does. x is
+ * floating-point. */
+BR_API br_tensor *br_f_adaptive_max_pool1d(br_tensor *x, int64_t output_size, br_tensor **indices);
+BR_API br_tensor *br_f_adaptive_max_pool2d(br_tensor *x, int64_t height, int64_t width,
+                                           br_tensor **indices);
 
 /* ---- Three dimensions (ops/conv/conv3d.c, pool3d.c) ------------------------------------------ */
 
@@ -111,6 +116,8 @@ BR_API br_tensor *br_f_max_pool3d(br_tensor *x, const br_pool3d_options *options
 BR_API br_tensor *br_f_avg_pool3d(br_tensor *x, const br_pool3d_options *options);
 BR_API br_tensor *br_f_adaptive_avg_pool3d(br_tensor *x, int64_t depth, int64_t height,
                                            int64_t width);
+BR_API br_tensor *br_f_adaptive_max_pool3d(br_tensor *x, int64_t depth, int64_t height,
+                                           int64_t width, br_tensor **indices);
 /* Returns zeros of the given output sizes, the last `ndim` ones, with the elements of x at the
  * indices that br_f_max_pool1d(), br_f_max_pool2d() or br_f_max_pool3d() returned. ndim is 1, 2 or
  * 3. */

@@ -14,6 +14,8 @@ extern "C" {
  * row that contains only -inf gives NaN, as in PyTorch. */
 BR_API br_tensor *br_softmax(br_tensor *x, int64_t dim);
 BR_API br_tensor *br_log_softmax(br_tensor *x, int64_t dim);
+/* Returns the softmax of -x along dim. */
+BR_API br_tensor *br_softmin(br_tensor *x, int64_t dim);
 /* Returns x / max(|x|, eps) with the p-norm |x| along dim (PyTorch's defaults are 2, 1 and 1e-12).
  */
 BR_API br_tensor *br_normalize(br_tensor *x, double p, int64_t dim, double eps);

@@ -165,6 +165,67 @@ typedef struct br_rprop_options {
     .step_size_min = 1e-6, .step_size_max = 50
 BR_API br_rprop_options br_rprop_defaults(void);
 
+typedef struct br_asgd_options {
+    size_t struct_size;
+    double lr;
+    double lambd; /* decay of the parameters and of the rate */
+    double alpha; /* the rate of step t is lr / (1 + lambd lr t)^alpha */
+    double t0;    /* averaging begins after this step */
+    double weight_decay;
+    bool maximize;
+} br_asgd_options;
+#define br_asgd_default_fields \
+    .struct_size = sizeof(br_asgd_options), .lr = 1e-2, .lambd = 1e-4, .alpha = 0.75, .t0 = 1e6
+BR_API br_asgd_options br_asgd_defaults(void);
+
+/* The defaults are the paper's. */
+typedef struct br_lion_options {
+    size_t struct_size;
+    double lr; /* the size of each element's step */
+    double beta1;
+    double beta2;
+    double weight_decay; /* applied to the parameter itself */
+    bool maximize;
+} br_lion_options;
+#define br_lion_default_fields \
+    .struct_size = sizeof(br_lion_options), .lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99
+BR_API br_lion_options br_lion_defaults(void);
+
+typedef struct br_sparse_adam_options {
+    size_t struct_size;
+    double lr;
+    double beta1;
+    double beta2;
+    double eps;
+    bool maximize;
+} br_sparse_adam_options;
+#define br_sparse_adam_default_fields                                                        \
+    .struct_size = sizeof(br_sparse_adam_options), .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, \
+    .eps = 1e-8
+BR_API br_sparse_adam_options br_sparse_adam_defaults(void);
+
+/* How L-BFGS chooses the size of a step along its direction. */
+typedef enum br_line_search {
+    BR_LINE_SEARCH_NONE,         /* lr */
+    BR_LINE_SEARCH_STRONG_WOLFE, /* several sizes are tried; PyTorch's "strong_wolfe" */
+} br_line_search;
+
+typedef struct br_lbfgs_options {
+    size_t struct_size;
+    double lr;
+    int64_t max_iter;        /* iterations of a step */
+    int64_t max_eval;        /* evaluations of the loss in a step; BR_NONE: max_iter * 5 / 4 */
+    double tolerance_grad;   /* a step ends if no element of the gradient is larger */
+    double tolerance_change; /* and if the loss, or all parameters, change by less */
+    int64_t history_size;    /* changes of the gradient that are kept */
+    br_line_search line_search_fn;
+    bool maximize;
+} br_lbfgs_options;
+#define br_lbfgs_default_fields                                                            \
+    .struct_size = sizeof(br_lbfgs_options), .lr = 1, .max_iter = 20, .max_eval = BR_NONE, \
+    .tolerance_grad = 1e-7, .tolerance_change = 1e-9, .history_size = 100
+BR_API br_lbfgs_options br_lbfgs_defaults(void);
+
 /* The factor by which Muon multiplies the learning rate for a matrix of r rows and c columns. */
 typedef enum br_muon_adjust {
     BR_MUON_ORIGINAL,           /* sqrt(max(1, r / c)) */
@@ -226,6 +287,21 @@ BR_API br_optim *br_rprop_new(const br_named_list *parameters, const br_rprop_op
 /* Creates Muon, Jordan et al., 2024, like torch.optim.Muon. All parameters must be matrices. The
  * iteration runs in the parameters' precision; PyTorch's runs in bfloat16. */
 BR_API br_optim *br_muon_new(const br_named_list *parameters, const br_muon_options *options);
+/* Creates ASGD, Polyak and Juditsky, 1992, which averages the parameters in the state "ax". */
+BR_API br_optim *br_asgd_new(const br_named_list *parameters, const br_asgd_options *options);
+/* Creates Lion, Chen et al., 2023, which moves each element by lr in the direction of its sign of
+ * an average gradient. torch.optim lacks it. */
+BR_API br_optim *br_lion_new(const br_named_list *parameters, const br_lion_options *options);
+/* Creates Adam for embeddings: a step changes only the rows, the slices along the first dimension,
+ * whose gradient is not all zeros, and their averages. The numbers are those of
+ * torch.optim.SparseAdam for a sparse gradient of these rows. The rows are changed in place, also
+ * if the step fails for another parameter. */
+BR_API br_optim *br_sparse_adam_new(const br_named_list *parameters,
+                                    const br_sparse_adam_options *options);
+/* Creates L-BFGS, Liu and Nocedal, 1989, for losses of the whole data. It needs
+ * br_optim_step_closure(), has one group, and keeps the state of all parameters with the first one:
+ * two vectors and 2 history_size more. The parameters have one dtype and one device. */
+BR_API br_optim *br_lbfgs_new(const br_named_list *parameters, const br_lbfgs_options *options);
 /* Like the functions above, for all parameters of a module. */
 BR_API br_optim *br_adam(br_module *module, const br_adam_options *options);
 BR_API br_optim *br_sgd(br_module *module, const br_sgd_options *options);
@@ -239,6 +315,10 @@ BR_API br_optim *br_nadam(br_module *module, const br_nadam_options *options);
 BR_API br_optim *br_radam(br_module *module, const br_radam_options *options);
 BR_API br_optim *br_rprop(br_module *module, const br_rprop_options *options);
 BR_API br_optim *br_adafactor(br_module *module, const br_adafactor_options *options);
+BR_API br_optim *br_asgd(br_module *module, const br_asgd_options *options);
+BR_API br_optim *br_lion(br_module *module, const br_lion_options *options);
+BR_API br_optim *br_sparse_adam(br_module *module, const br_sparse_adam_options *options);
+BR_API br_optim *br_lbfgs(br_module *module, const br_lbfgs_options *options);
 BR_API void br_optim_free(br_optim *optim);
 
 #ifdef __cplusplus
