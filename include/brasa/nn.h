@@ -24,6 +24,7 @@
 #include <brasa/nn/named_list.h>
 #include <brasa/nn/norms.h>
 #include <brasa/nn/parametrize.h>
+#include <brasa/nn/per_sample.h>
 #include <brasa/nn/recurrent.h>
 #include <brasa/nn/rope.h>
 #include <brasa/nn/transformer.h>

@@ -1,7 +1,7 @@
 /* tests/optim/test_lbfgs.c - br_optim_step_closure(), and steps of L-BFGS as torch.optim.LBFGS
  * makes them (record_lbfgs.py). */
+#include "tests/memory.h"
 #include "tests/optim/lbfgs_values.h"
-#include "tests/support.h"
 
 #include <brasa/optim.h>
 
@@ -242,4 +242,18 @@ Test(lbfgs, options_and_groups_are_checked)
     br_named_list_free(none);
     br_optim_free(optim);
     br_module_free(linear);
+}
+
+static bool task(void)
+{
+    problem *p = rosenbrock();
+    p->optim = br_lbfgs(br_base(p), WOLFE(.max_iter = 3, .history_size = 2));
+    const bool ok = !br_failed() && isfinite(step(p));
+    problem_free(p);
+    return ok;
+}
+
+Test(lbfgs, allocations_fail)
+{
+    fail_in_turn(task, "optim_step_closure");
 }
