@@ -273,9 +273,12 @@ BR_API const char *br_get_float32_matmul_unit(void);
 /* These create tensors on the thread's default device (br_set_default_device()), or on the device
  * of the tensor that they take.
  *
- * br_empty() leaves the values undefined. Every size must be at least 0, and ndim at most
+ * br_empty() leaves the values undefined, and so does br_empty_strided(), whose elements lie in
+ * memory as the strides, in elements, say. Every size must be at least 0, and ndim at most
  * BR_MAX_DIMS. */
 BR_API br_tensor *br_empty(int ndim, const int64_t *sizes, br_dtype dtype);
+BR_API br_tensor *br_empty_strided(int ndim, const int64_t *sizes, const int64_t *strides,
+                                   br_dtype dtype);
 BR_API br_tensor *br_zeros(int ndim, const int64_t *sizes, br_dtype dtype);
 BR_API br_tensor *br_ones(int ndim, const int64_t *sizes, br_dtype dtype);
 /* A value is a double: for an i64 larger than 2^53, use br_from_i64(). */

@@ -46,6 +46,15 @@ BR_API br_tensor *br_narrow(br_tensor *x, int64_t dim, int64_t start, int64_t le
  * (Tensor.unfold). Dimension dim of the result indexes the slices; a new last dimension indexes the
  * elements of a slice. */
 BR_API br_tensor *br_unfold(br_tensor *x, int64_t dim, int64_t size, int64_t step);
+/* Returns a view of x's storage with these sizes and strides, in elements, whose first element is
+ * number storage_offset of the storage; BR_NONE: the first element of x (ops/shape/as_strided.c).
+ * Elements may be shown several times, and need not belong to x: those have no gradient. */
+BR_API br_tensor *br_as_strided(br_tensor *x, int ndim, const int64_t *sizes,
+                                const int64_t *strides, int64_t storage_offset);
+/* Changes the sizes of x, which must not require grad, and returns x: it is contiguous afterwards,
+ * and shows its storage from its first element on. Elements that are new are not initialized. Fails
+ * if more memory is needed and x is not the only tensor of its storage. */
+BR_API br_tensor *br_resize_(br_tensor *x, int ndim, const int64_t *sizes);
 /* Returns elements (i, i + offset) of dim1 and dim2 as one dimension, the last (PyTorch's defaults
  * are 0, 0 and 1). */
 BR_API br_tensor *br_diagonal(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim2);
