@@ -15,7 +15,7 @@
 #ifndef BRASA_OPS_FFT_H
 #define BRASA_OPS_FFT_H
 
-#include <brasa/autograd.h>
+#include <brasa/ops/shape.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -114,6 +114,51 @@ BR_API br_tensor *br_fft_rfftfreq(int64_t n, double d, br_dtype dtype);
  * count without the last dimension, which is not shifted. */
 BR_API br_tensor *br_fft_fftshift(br_tensor *x, bool is_complex, int ndims, const int64_t *dims);
 BR_API br_tensor *br_fft_ifftshift(br_tensor *x, bool is_complex, int ndims, const int64_t *dims);
+
+/* ---- Transforms of short parts of signals (ops/fft/stft.c) ----------------------------------- */
+
+typedef struct br_stft_options {
+    size_t struct_size;
+    int64_t hop_length; /* distance of frames; BR_NONE: n_fft / 4 */
+    int64_t win_length; /* BR_NONE: n_fft. A shorter window is padded with zeros on both sides */
+    br_tensor *window;  /* [win_length], or complex; NULL: ones */
+    bool center; /* frame t has its center at sample t hop_length; x is padded by n_fft / 2 on
+                    both sides */
+    br_pad_mode pad_mode;
+    bool normalized;      /* divide by the square root of n_fft */
+    int64_t onesided;     /* 1: return frequencies 0 .. n_fft / 2, which a real x and a real window
+                             need; 0: all. BR_NONE: 1 if x and the window are real */
+    bool align_to_window; /* without `center`: the first frame begins where its window does */
+    bool complex_input;   /* x is complex */
+} br_stft_options;
+#define br_stft_default_fields                                                            \
+    .struct_size = sizeof(br_stft_options), .hop_length = BR_NONE, .win_length = BR_NONE, \
+    .center = true, .pad_mode = BR_PAD_REFLECT, .onesided = BR_NONE
+BR_API br_stft_options br_stft_defaults(void);
+/* Returns the transforms of frames of n_fft samples of x [L] or [B, L], each multiplied by the
+ * window: complex [N, T] or [B, N, T], where N is the number of frequencies and T that of frames.
+ * The result is a view whose memory has frames before frequencies. */
+BR_API br_tensor *br_stft(br_tensor *x, int64_t n_fft, const br_stft_options *options);
+
+typedef struct br_istft_options {
+    size_t struct_size;
+    int64_t hop_length, win_length; /* those of br_stft(); hop_length is at most win_length */
+    br_tensor *window;
+    bool center, normalized;
+    int64_t onesided;    /* as in br_stft(); BR_NONE: 1 unless x has n_fft frequencies */
+    int64_t length;      /* samples to return; BR_NONE: those between the first and the last center,
+                            or all without `center` */
+    bool return_complex; /* the signal is complex; onesided must be 0 */
+} br_istft_options;
+#define br_istft_default_fields                                                            \
+    .struct_size = sizeof(br_istft_options), .hop_length = BR_NONE, .win_length = BR_NONE, \
+    .center = true, .onesided = BR_NONE, .length = BR_NONE
+BR_API br_istft_options br_istft_defaults(void);
+/* Returns the signal [L] or [B, L] of complex x [N, T] or [B, N, T], which br_stft() returned: of
+ * all signals that whose transforms are closest to x (D. W. Griffin and J. S. Lim, "Signal
+ * estimation from modified short-time Fourier transform", 1984). Samples after the last frame are
+ * 0. Fails if a sample is outside of all windows, or if all windows are 0 there. */
+BR_API br_tensor *br_istft(br_tensor *x, int64_t n_fft, const br_istft_options *options);
 
 #ifdef __cplusplus
 }
