@@ -1,6 +1,7 @@
 /* ops/fft/complex.c - complex tensors, whose last dimension has the real and the imaginary part. */
 #include "ops/autocast.h"
 #include "ops/fft/fft_internal.h"
+#include "ops/pointwise/widen.h"
 #include "ops/shape/view_internal.h"
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -19,7 +20,7 @@ static bool check_parts(const char *op, const char *names[2], const br_tensor *a
 {
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
-    if (!br__fft_dtype(op, names[0], a) || !br__compatible(op, names[0], a, names[1], b) ||
+    if (!br__floating(op, names[0], a) || !br__compatible(op, names[0], a, names[1], b) ||
         !br__broadcast_named(op, names[0], a, names[1], b, &ndim, sizes))
         return false;
     if (ndim == BR_MAX_DIMS)
@@ -48,8 +49,9 @@ br_tensor *br_polar(br_tensor *abs, br_tensor *angle)
     if (!check_parts(op, names, abs, angle))
         return NULL;
     br_scope *scope = br_scope_begin();
-    return br__composed(
-        scope, br_stack(BR_INPUTS(br_mul(abs, br_cos(angle)), br_mul(abs, br_sin(angle))), -1));
+    const br_rounding rounding = BR_WIDEN(&abs, &angle);
+    br_tensor *y = br_stack(BR_INPUTS(br_mul(abs, br_cos(angle)), br_mul(abs, br_sin(angle))), -1);
+    return br__composed(scope, br__narrowed(rounding, y));
 }
 
 br_tensor *br_real(br_tensor *x)
@@ -70,6 +72,7 @@ br_tensor *br_imag(br_tensor *x)
 static void abs_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *x = br_saved(node, 0), *y = br_unsqueeze(br_saved(node, 1), -1);
+    BR_WIDEN(&dy, &x, &y);
     br_tensor *zero = br_eq_scalar(y, 0);
     br_tensor *direction = br_div(x, br_masked_fill(y, zero, 1));
     dx[0] = br_masked_fill(br_mul(br_unsqueeze(dy, -1), direction), zero, 0);

@@ -96,7 +96,7 @@ static bool read_sizes(const request *r, const br_tensor *x, plan *p)
 static bool read_request(const request *r, const br_tensor *x, plan *p)
 {
     const bool real = r->kind == BR_FFT_R2C;
-    if (!(real ? br__fft_dtype(r->op, "x", x) : br__is_complex(r->op, "x", x)))
+    if (!br__fft_dtype(r->op, "x", x) || (!real && !br__is_complex(r->op, "x", x)))
         return false;
     if (r->norm < BR_FFT_BACKWARD || r->norm > BR_FFT_FORWARD) {
         br_fail(BR_ERROR_ARGUMENT, r->op, "norm is %d, must be a br_fft_norm", (int)r->norm);

@@ -17,7 +17,7 @@ bool br__fft_dtype(const char *op, const char *name, const br_tensor *t)
 
 bool br__is_complex(const char *op, const char *name, const br_tensor *t)
 {
-    if (!br__fft_dtype(op, name, t))
+    if (!br__floating(op, name, t))
         return false;
     if (t->ndim == 0 || t->sizes[t->ndim - 1] != 2)
         br_fail(BR_ERROR_SHAPE, op,

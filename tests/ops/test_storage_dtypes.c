@@ -84,7 +84,7 @@ static bool has_real_input(const op_case *c)
 
 static bool takes_half(const op_case *c)
 {
-    return !c->lapack && !c->fftw && !c->no_half;
+    return !c->lapack && !c->fftw;
 }
 
 Test(storage_dtypes, results_and_gradients_of_floats)

@@ -1,17 +1,17 @@
 /* brasa/ops/fft.h - complex numbers and Fourier transforms; part of brasa/ops.h. Implemented in
  * ops/fft/.
  *
- * There is no complex dtype. A complex tensor is a tensor of f32 or f64 whose last dimension has
+ * There is no complex dtype. A complex tensor is a floating-point tensor whose last dimension has
  * the size 2: the real and the imaginary part, as torch.view_as_real() returns them. Below,
  * "complex [3, 4]" is a tensor of the shape [3, 4, 2]. Dimensions in arguments count without that
  * last dimension: -1 is the last dimension of the complex tensor. Gradients are those of PyTorch by
  * torch.view_as_real(): with respect to the real and the imaginary part.
  *
- * FFTW computes the transforms, a library that is opened by the first call: libfftw3f.so.3 for f32
- * and libfftw3.so.3 for f64, of the Debian packages libfftw3-single3 and libfftw3-double3, or the
- * files that the environment variables BRASA_FFTW_SINGLE and BRASA_FFTW name. Without them, the
- * transforms fail with BR_ERROR_IO. FFTW is under the GNU General Public License, version 2 or
- * later; Brasa is not linked with it. */
+ * Transforms take f32 and f64. FFTW computes them, a library that is opened by the first call:
+ * libfftw3f.so.3 for f32 and libfftw3.so.3 for f64, of the Debian packages libfftw3-single3 and
+ * libfftw3-double3, or the files that the environment variables BRASA_FFTW_SINGLE and BRASA_FFTW
+ * name. Without them, the transforms fail with BR_ERROR_IO. FFTW is under the GNU General Public
+ * License, version 2 or later; Brasa is not linked with it. */
 #ifndef BRASA_OPS_FFT_H
 #define BRASA_OPS_FFT_H
 
