@@ -182,8 +182,8 @@ struct br_backend {
      * library that computes is missing. */
     bool (*linalg)(const char *op, const br_linalg_work *work);
 
-    /* Computes Fourier transforms. Returns false with an error if memory runs out, or if the library
-     * that computes is missing. */
+    /* Computes Fourier transforms. Returns false with an error if memory runs out, or if the
+     * library that computes is missing. */
     bool (*fft)(const char *op, const br_fft_work *work);
 
     /* Computes the losses, sums, `reduced`, and the sums of weights in *loss; and dscores from the
