@@ -99,6 +99,48 @@ Test(fft, transforms_by_definition)
             }
 }
 
+/* Returns the error of the transform of impulses 1, 2 and 3 in the last of three rows. */
+static double error_of_impulses(int64_t n, br_dtype dtype, bool forward)
+{
+    const int64_t at[] = { 1, n / 3, n - 2 };
+    br_tensor *x = br_zeros(BR_SHAPE(3, n, 2), BR_F64);
+    for (int i = 0; i < 3; i++)
+        br_data_f64(x)[(2 * n + at[i]) * 2] += i + 1;
+    br_tensor *y = br_to(
+        (forward ? br_fft_fft : br_fft_ifft)(br_to(x, dtype), BR_NONE, -1, BR_FFT_ORTHO), BR_F64);
+    cr_assert(y, "%s", br_error_message());
+    double worst = 0;
+    for (int64_t k = 0; k < n; k++) {
+        double real = 0, imag = 0;
+        for (int i = 0; i < 3; i++) {
+            const double angle = 2 * M_PI * (double)(at[i] * k % n) / (double)n;
+            real += (i + 1) * cos(angle);
+            imag += (i + 1) * (forward ? -sin(angle) : sin(angle));
+        }
+        const double *got = br_data_f64(y) + (2 * n + k) * 2, scale = sqrt((double)n);
+        worst = fmax(worst, hypot(got[0] * scale - real, got[1] * scale - imag));
+    }
+    return worst;
+}
+
+/* Rows that are matrices of different numbers of rows and columns, even and odd, and long ones that
+ * are none. */
+Test(fft, long_rows)
+{
+    skip_without_fftw();
+    static const int64_t sizes[] = { 65536, 131 * 503, 127 * 521, 2 * 32771, 98304, 99225 };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int forward = 0; forward < 2; forward++) {
+            br_scope *scope = br_scope_begin();
+            /* Numbers up to 6 pass some 20 additions, or sums of 500 for prime factors. */
+            const double f32 = error_of_impulses(sizes[i], BR_F32, forward);
+            const double f64 = error_of_impulses(sizes[i], BR_F64, forward);
+            cr_expect(f32 < 128 * 0x1p-24 && f64 < 128 * 0x1p-53, "%d elements: %g in f32, %g in f64",
+                      (int)sizes[i], f32, f64);
+            br_scope_end(scope);
+        }
+}
+
 /* More sizes than there is room for plans, and the first ones again. */
 Test(fft, plans_are_made_again)
 {
