@@ -91,6 +91,16 @@ static br_tensor *complex_of(br_tensor *x)
     return br_stack(BR_INPUTS(x, imag), -1);
 }
 
+/* Returns x as the real and the imaginary part of a complex tensor, as a view. */
+static br_tensor *both_parts_of(br_tensor *x)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    for (int i = 0; i < br_ndim(x); i++)
+        sizes[i] = -1;
+    sizes[x ? br_ndim(x) : 0] = 2;
+    return br_expand(br_unsqueeze(x, -1), br_ndim(x) + 1, sizes);
+}
+
 /* Each row becomes a function ... */
 #define CASE(label, expression, ...)                                          \
     static br_tensor *call_##label(br_tensor *const *x, int n, void *context) \

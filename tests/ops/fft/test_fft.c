@@ -135,8 +135,8 @@ Test(fft, long_rows)
             /* Numbers up to 6 pass some 20 additions, or sums of 500 for prime factors. */
             const double f32 = error_of_impulses(sizes[i], BR_F32, forward);
             const double f64 = error_of_impulses(sizes[i], BR_F64, forward);
-            cr_expect(f32 < 128 * 0x1p-24 && f64 < 128 * 0x1p-53, "%d elements: %g in f32, %g in f64",
-                      (int)sizes[i], f32, f64);
+            cr_expect(f32 < 128 * 0x1p-24 && f64 < 128 * 0x1p-53,
+                      "%d elements: %g in f32, %g in f64", (int)sizes[i], f32, f64);
             br_scope_end(scope);
         }
 }
