@@ -9,7 +9,7 @@ build_packages=(gcc libc6-dev make cmake libblis-dev libxxhash-dev libjansson-de
 # Those that the checks of .ci/run need in addition.
 # shellcheck disable=SC2034
 check_packages=(g++ ccache clang-format-14 codespell pkg-config python3 python3-venv binutils gdb chromium
-                chromium-driver libopenmpi-dev openmpi-bin liblapack3)
+                chromium-driver libopenmpi-dev openmpi-bin liblapack3 libfftw3-single3 libfftw3-double3)
 
 say() {
     echo "== $*"

@@ -15,6 +15,7 @@
 
 #include "backends/attention.h"
 #include "backends/conv.h"
+#include "backends/fft.h"
 #include "backends/index.h"
 #include "backends/linalg.h"
 #include "backends/loss.h"
@@ -180,6 +181,10 @@ struct br_backend {
     /* Factorizes matrices and solves systems of equations. Returns false with an error if the
      * library that computes is missing. */
     bool (*linalg)(const char *op, const br_linalg_work *work);
+
+    /* Computes Fourier transforms. Returns false with an error if memory runs out, or if the
+     * library that computes is missing. */
+    bool (*fft)(const char *op, const br_fft_work *work);
 
     /* Computes the losses, sums, `reduced`, and the sums of weights in *loss; and dscores from the
      * scores, sums and dy. Both return false with an error if memory runs out. */

@@ -155,8 +155,8 @@ int bench_kernels(const bench_options *o)
         if ((c->bench && !*c->bench) || !bench_selected(o, c->label, NULL))
             continue;
         if (!case_can_run(c)) {
-            fprintf(stderr, "%s is left out: it needs LAPACK, Debian package liblapack3\n",
-                    c->label);
+            fprintf(stderr, "%s is left out: it needs the Debian package%s\n", c->label,
+                    c->lapack ? " liblapack3" : "s libfftw3-single3 and libfftw3-double3");
             continue;
         }
         if (first)

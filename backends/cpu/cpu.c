@@ -2,6 +2,7 @@
 #include "backends/backend.h"
 #include "backends/cpu/attention/attention_internal.h"
 #include "backends/cpu/conv/conv_internal.h"
+#include "backends/cpu/fft/fft.h"
 #include "backends/cpu/gemm/matmul_internal.h"
 #include "backends/cpu/index/index_internal.h"
 #include "backends/cpu/kernels.h"
@@ -83,6 +84,7 @@ const br_backend br__cpu_backend = {
     .matmul = matmul,
     .dequantize = br__cpu_dequantize,
     .linalg = br__cpu_linalg,
+    .fft = br__cpu_fft,
     .cross_entropy = br__stored_cross_entropy,
     .cross_entropy_grad = br__stored_cross_entropy_grad,
     .linear_cross_entropy = br__stored_linear_cross_entropy,

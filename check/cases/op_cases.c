@@ -84,6 +84,23 @@ static br_tensor *definite(br_tensor *x)
     return a == x ? x : br_matmul(a, br_transpose(a, -2, -1));
 }
 
+/* Returns a complex tensor with x as the real part. */
+static br_tensor *complex_of(br_tensor *x)
+{
+    br_tensor *imag = br_is_floating(x) ? br_mul_scalar(br_square(x), 0.25) : x;
+    return br_stack(BR_INPUTS(x, imag), -1);
+}
+
+/* Returns x as the real and the imaginary part of a complex tensor, as a view. */
+static br_tensor *both_parts_of(br_tensor *x)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    for (int i = 0; i < br_ndim(x); i++)
+        sizes[i] = -1;
+    sizes[x ? br_ndim(x) : 0] = 2;
+    return br_expand(br_unsqueeze(x, -1), br_ndim(x) + 1, sizes);
+}
+
 /* Each row becomes a function ... */
 #define CASE(label, expression, ...)                                          \
     static br_tensor *call_##label(br_tensor *const *x, int n, void *context) \
@@ -134,10 +151,12 @@ letter_sizes bench_letter_sizes(const op_case *c)
 
 bool case_can_run(const op_case *c)
 {
-    if (!c->lapack)
+    if (!c->lapack && !c->fftw)
         return true;
     br_scope *scope = br_scope_begin();
-    const bool found = br_linalg_det(br_ones(BR_SHAPE(1, 1), BR_F64)) != NULL;
+    bool found = !c->lapack || br_linalg_det(br_ones(BR_SHAPE(1, 1), BR_F64));
+    for (br_dtype dtype = BR_F32; c->fftw && dtype <= BR_F64; dtype++)
+        found = found && br_fft_rfft(br_ones(BR_SHAPE(1), dtype), 1, 0, BR_FFT_BACKWARD);
     br_clear_error();
     br_scope_end(scope);
     return found;

@@ -41,7 +41,8 @@ typedef struct op_case {
     bool broadcasts;       /* inputs are broadcast to a common shape */
     int optional;          /* bit i: input i may be NULL */
     bool random;           /* uses random numbers: tests set the same seed before every call */
-    bool lapack;           /* needs LAPACK, which may be missing */
+    bool lapack;           /* needs LAPACK, which may be missing; refuses bf16 and f16 */
+    bool fftw;             /* the same with FFTW */
     bool drawn;            /* the random numbers depend on the dtype */
     int takes;             /* TAKES_... */
     const char *nonzero;   /* letters whose size must not be 0 */
@@ -62,7 +63,7 @@ letter_sizes default_letter_sizes(void);
 /* Returns the benchmark's default sizes, overridden by those in the case's `bench`. */
 letter_sizes bench_letter_sizes(const op_case *c);
 
-/* Returns false if the case needs LAPACK and it cannot be opened. */
+/* Returns false if the case needs LAPACK or FFTW and it cannot be opened. */
 bool case_can_run(const op_case *c);
 int case_num_inputs(const op_case *c);
 /* Writes the name that the operation has in error messages, taken from the first br_ call of the

@@ -82,9 +82,11 @@ static bool read_number(const json_t *value, double *number)
     return true;
 }
 
-static bool read_tensor(binding *b, const json_t *value, br_tensor **tensor)
+/* A complex tensor is recorded as its parts, and marked. */
+static bool read_tensor(binding *b, const json_t *value, bool is_complex, br_tensor **tensor)
 {
-    if (!json_object_get(value, "tensor"))
+    if (!json_object_get(value, "tensor") ||
+        json_is_true(json_object_get(value, "complex")) != is_complex)
         return false;
     *tensor = b->make(b->context, value);
     return true;
@@ -128,7 +130,7 @@ static bool read_tensors(binding *b, const json_t *value, sample_arg *out)
     if (!json_is_array(value) || n > SAMPLE_ITEMS)
         return false;
     for (size_t i = 0; i < n; i++)
-        if (!read_tensor(b, json_array_get(value, i), &out->tensors[i]))
+        if (!read_tensor(b, json_array_get(value, i), false, &out->tensors[i]))
             return false;
     out->count = (int)n;
     return true;
@@ -144,7 +146,7 @@ static bool read_indices(binding *b, const json_t *value, sample_arg *out)
     for (size_t i = 0; i < n; i++) {
         const json_t *item = one ? value : json_array_get(value, i);
         if (!json_is_true(json_object_get(item, "whole")) &&
-            !read_tensor(b, item, &out->tensors[i]))
+            !read_tensor(b, item, false, &out->tensors[i]))
             return false;
     }
     out->count = (int)n;
@@ -194,9 +196,11 @@ static bool read_typed(binding *b, const parameter *p, const json_t *value, samp
 {
     br_text type = p->type;
     if (is(type, "Tensor"))
-        return read_tensor(b, value, &out->tensor);
+        return read_tensor(b, value, false, &out->tensor);
+    if (is(type, "Complex"))
+        return read_tensor(b, value, true, &out->tensor);
     if (is(type, "Index"))
-        return read_tensor(b, value, &out->tensor) &&
+        return read_tensor(b, value, false, &out->tensor) &&
                br__is_kind(br_dtype_of(out->tensor), BR_KIND_INTEGER);
     if (is(type, "Tensor[]"))
         return read_tensors(b, value, out);

@@ -4,11 +4,11 @@
  *
  *     "Tensor input, int[] dim=None, bool keepdim=False, {mean|sum} reduction=mean"
  *
- * Types are Tensor, Tensor[], Index (a tensor of integers), Index[] (a full slice is NULL), str,
- * int, int[], int[][] (one list of all items), float, bool, dtype, a choice of words in braces, and
- * `only`, which accepts only the default. A default of None makes an argument optional. None for an
- * argument with another default means that default. For int[], a single integer is a list of one,
- * and None in a list is BR_ALL.
+ * Types are Tensor, Complex (the parts of a complex tensor), Tensor[], Index (a tensor of
+ * integers), Index[] (a full slice is NULL), str, int, int[], int[][] (one list of all items),
+ * float, bool, dtype, a choice of words in braces, and `only`, which accepts only the default. A
+ * default of None makes an argument optional. None for an argument with another default means that
+ * default. For int[], a single integer is a list of one, and None in a list is BR_ALL.
  */
 #ifndef BRASA_CHECK_SAMPLE_ARGS_H
 #define BRASA_CHECK_SAMPLE_ARGS_H

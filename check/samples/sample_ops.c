@@ -22,6 +22,11 @@
 #define FULL(i, s) br_full(br_ndim(T(i)), br_sizes(T(i)), F(s), br_dtype_of(T(0)))
 /* Number s, or what stands for None. */
 #define OR_NONE(s) (a[s].given ? F(s) : BR_NONE_F64)
+/* An integer, or what stands for None. */
+#define INT_OR_NONE(i) (a[i].given ? I(i) : BR_NONE)
+/* A norm of a Fourier transform; tensor i as a complex one. */
+#define NORM(i)    (br_fft_norm) I(i)
+#define COMPLEX(i) br_complex(T(i), NULL)
 /* Number s as a 0-d tensor of the dtype of tensor 0. */
 #define NUMBER(s) br_scalar(F(s), br_dtype_of(T(0)))
 /* An additional result. */
@@ -57,6 +62,16 @@
 #define AVG_POOL                                                                       \
     BR_OPTIONS(br_pool, .kernel_size = PAIR(1), .stride = PAIR(2), .padding = PAIR(3), \
                .ceil_mode = B(4), .count_include_pad = B(5), .divisor_override = I(6))
+
+/* Options of short-time Fourier transforms. */
+#define STFT(complex)                                                                             \
+    BR_OPTIONS(br_stft, .hop_length = INT_OR_NONE(2), .win_length = INT_OR_NONE(3),               \
+               .window = T(4), .center = B(5), .pad_mode = (br_pad_mode)I(6), .normalized = B(7), \
+               .onesided = INT_OR_NONE(8), .align_to_window = B(10), .complex_input = complex)
+#define ISTFT                                                                                  \
+    BR_OPTIONS(br_istft, .hop_length = INT_OR_NONE(2), .win_length = INT_OR_NONE(3),           \
+               .window = T(4), .center = B(5), .normalized = B(6), .onesided = INT_OR_NONE(7), \
+               .length = INT_OR_NONE(8), .return_complex = B(9))
 
 static int all_dims(const br_tensor *x, sample_arg *a)
 {

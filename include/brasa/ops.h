@@ -13,6 +13,7 @@
 
 #include <brasa/ops/attention.h>
 #include <brasa/ops/conv.h>
+#include <brasa/ops/fft.h>
 #include <brasa/ops/in_place.h>
 #include <brasa/ops/index.h>
 #include <brasa/ops/linalg.h>

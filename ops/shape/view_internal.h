@@ -26,7 +26,9 @@ typedef struct br_window_kind {
 typedef struct br_window {
     const br_window_kind *kind;
     int64_t args[4];
-    bool overlaps; /* view elements whose last indices differ may be the same element of x */
+    /* 0 if no two elements of the view are the same element of x. Otherwise the number of adjacent
+     * last indices of which this is true. */
+    int64_t distinct;
 } br_window;
 
 /* Removes a dimension of size 1 from a header. */

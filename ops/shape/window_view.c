@@ -3,6 +3,7 @@
  * number of times. */
 #include "ops/ops_internal.h"
 #include "ops/shape/view_internal.h"
+#include "tensor/min_max.h"
 
 void br__window_drop(br_tensor *w, int dim)
 {
@@ -32,16 +33,16 @@ static void add(const br_tensor *to, const br_tensor *y)
     br__pointwise(BR_POINTWISE(add), 3, (const br_tensor *[]){ to, to, y }, NULL);
 }
 
-/* Adds y to a window that may contain an element more than once. Elements of the window that share
- * memory differ in their last index. So a slice at one last index has no duplicates, and is added
- * in one loop. */
-static void add_overlapping(const br_tensor *window, const br_tensor *y)
+/* Adds y to a window that may contain an element more than once. A slice of `distinct` last indices
+ * has no duplicates, and is added in one loop. */
+static void add_overlapping(const br_tensor *window, const br_tensor *y, int64_t distinct)
 {
-    int last = y->ndim - 1;
-    for (int64_t i = 0; i < y->sizes[last]; i++) {
+    const int last = y->ndim - 1;
+    for (int64_t i = 0; i < y->sizes[last]; i += distinct) {
+        const int64_t n = br__min(distinct, y->sizes[last] - i);
         br_tensor to = br__window(window), from = br__window(y);
-        br__window_slice(&to, last, i, 1, 1);
-        br__window_slice(&from, last, i, 1, 1);
+        br__window_slice(&to, last, i, n, 1);
+        br__window_slice(&from, last, i, n, 1);
         add(&to, &from);
     }
 }
@@ -52,8 +53,8 @@ br_tensor *br__fill_window(br_tensor *y, int ndim, const int64_t *sizes, const b
     if (!x)
         return NULL;
     br_tensor place = window_of(x, window);
-    if (window->overlaps)
-        add_overlapping(&place, y);
+    if (window->distinct > 0)
+        add_overlapping(&place, y, window->distinct);
     else
         br__copy(&place, y);
     return br__recorded(&fill_op, x, y, window, sizeof *window);
@@ -65,7 +66,7 @@ void br__window_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     const int64_t *sizes = br_input_sizes(node, 0, &ndim);
     const br_window *window = br_params(node);
     const br_tensor *sum = br_accumulated_grad(node, 0);
-    if (!sum || window->overlaps) {
+    if (!sum || window->distinct > 0) {
         dx[0] = br__fill_window(dy, ndim, sizes, window);
         return;
     }

@@ -186,6 +186,7 @@ WORK_ENTRY(bool, attention_grad, (const char *op, const br_attention_tensors *gi
 WORK_ENTRY(bool, matmul, (const br_matmul_tensors *given), (&w), &w.a, &w.b, &w.bias, &w.c)
 WORK_ENTRY(bool, linalg, (const char *op, const br_linalg_work *given), (op, &w), &w.a, &w.b,
            &w.pivots, &w.info)
+WORK_ENTRY(bool, fft, (const char *op, const br_fft_work *given), (op, &w), &w.x, &w.y)
 #define CROSS_ENTROPY                                                                           \
     &w.scores, &w.target, &w.class_weight, &w.losses, &w.reduced, &w.sums, &w.dy, &w.dscores
 WORK_ENTRY(bool, cross_entropy, (br_class_loss *loss, const br_cross_entropy_tensors *given),
@@ -320,7 +321,7 @@ static bool synchronize(const br_backend *self)
         .convolution_weight = convolution_weight, .max_pool = max_pool, .avg_pool = avg_pool,     \
         .avg_pool_grad = avg_pool_grad, .recurrent = recurrent, .recurrent_grad = recurrent_grad, \
         .attention = attention, .attention_grad = attention_grad, .rotate = rotate,               \
-        .matmul = matmul, .dequantize = dequantize, .linalg = linalg,                             \
+        .matmul = matmul, .dequantize = dequantize, .linalg = linalg, .fft = fft,                 \
         .cross_entropy = cross_entropy, .cross_entropy_grad = cross_entropy_grad,                 \
         .linear_cross_entropy = linear_cross_entropy, .nonfinite = nonfinite,                     \
         .has_update = has_update, .update = update, .norms = norms,                               \

@@ -41,7 +41,7 @@ COMPOSED = re.compile(
     r"br_((anatomy|architecture|bert|gpt2|gpt_neox|hf_bert|modernbert|scratch|t5|vanilla|transformer)_\w+|auto_model_load|check_(file|open)|"
     r"sentence_transformer_load|(batch|instance)_norm\dd_new|(gru|lstm)_new|init_kaiming_\w+_for_|model_(load|save)|module_(enter|enter_with|enter_from|run)|"
     r"optim_(add_group|for)|(spectral|weight)_norm|tokenizer_from_bpe|cosine_similarity|cross_entropy|"
-    r"pairwise_distance|triplet_margin_loss|distillation_loss|info_nce_loss|before_in_place|raise|raise_text|fail|require(_tensor|_activation)?|module_is_usable|malloc|calloc)")
+    r"pairwise_distance|triplet_margin_loss|distillation_loss|info_nce_loss|fft_i?h?r?fft|before_in_place|raise|raise_text|fail|require(_tensor|_activation)?|module_is_usable|malloc|calloc)")
 
 
 def valid(br, text):

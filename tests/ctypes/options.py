@@ -55,6 +55,8 @@ MIRRORS = {
                         "recompute_scale_factor": ("recompute_scale_factor", bool)}),
     "br_embedding_bag": (["torch.nn.functional.embedding_bag"],
                          {"mode": ("mode", lambda m: ["sum", "mean"].index(m)), "padding_idx": ("padding_idx", lambda p: -1)}),
+    "br_stft": (["torch.stft"], {"pad_mode": ("pad_mode", lambda m: ["constant", "reflect"].index(m)),
+                                 "align_to_window": ("align_to_window", bool)}),
     "br_cross_entropy": (["torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy"], {}),
     "br_linear_cross_entropy": (["torch.nn.LinearCrossEntropyLoss", "torch.nn.functional.linear_cross_entropy"],
                                 {"ignore_index": ("ignore_index", lambda i: -100),  # None means -100
@@ -119,7 +121,8 @@ MIRRORS = {
 # Functions whose signature cannot be read, and objects: functions that return their defaults by field name.
 TABLES = {
     "br_attention": ("torch.nn.functional.scaled_dot_product_attention",
-                     lambda: documented("scaled_dot_product_attention")),
+                     lambda: documented("torch.nn.functional.scaled_dot_product_attention")),
+    "br_istft": ("torch.istft", lambda: documented("torch.istft")),
     "br_generate": ("transformers.GenerationConfig", lambda: generation()),
 }
 # Parameters of PyTorch that have no field, by reason.
@@ -130,6 +133,7 @@ ABSENT = {
         text_pair_target vocab merges name mode input_size hidden_size kernel_size v return_indices
         is_split_into_words reduction in_features num_classes out_features linear_weight""",
     "arguments of br_f_fold() and br_f_embedding_bag()": "output_size offsets weight",
+    "an argument of br_stft(), whose result is always complex": "n_fft return_complex",
     "change weights, or gradients, of a lookup": "max_norm norm_type scale_grad_by_freq sparse",
     "deprecated by PyTorch": "size_average reduce only_inputs broadcast_buffers",
     "affect how something is computed, not the result": """foreach capturable differentiable fused vectorize strategy
@@ -179,10 +183,9 @@ def resolve(path):
     return found
 
 
-def documented(name):
+def documented(path):
     """Returns the defaults in the first line of a built-in function's docstring: `f(a, b=None, c=0.0) -> Tensor`."""
-    import torch
-    text = getattr(torch.nn.functional, name).__doc__
+    text = resolve(path).__doc__
     inside = text[text.index("(") + 1:text.index(")")]
     return {k.strip(): eval(v) for k, _, v in (p.partition("=") for p in inside.split(",")) if v}
 

@@ -31,6 +31,8 @@ from torch.utils._pytree import tree_map
 
 DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.int64: "i64", torch.bool: "bool",
           torch.bfloat16: "bf16", torch.float16: "f16", torch.int32: "i32", torch.int8: "i8", torch.uint8: "u8"}
+# Complex tensors are recorded as their real and imaginary parts, torch.view_as_real().
+COMPLEX = {torch.complex64: "f32", torch.complex128: "f64"}
 # Storage dtypes: operations compute in a wider dtype and round each result.
 STORED = torch.bfloat16, torch.float16, torch.int32, torch.int8, torch.uint8
 HALF = torch.bfloat16, torch.float16
@@ -70,6 +72,37 @@ def tensors_in(value):
     return found
 
 
+# ---- Complex tensors ------------------------------------------------------------------------------
+
+
+class ByParts:
+    """An operation whose complex arguments are given by their parts. complex[i]: tensor i is complex."""
+
+    def __init__(self, op, complex):
+        self.op, self.complex = op, complex
+
+    def __call__(self, *args, **kwargs):
+        is_complex = iter(self.complex)
+        call = changed({"args": args, "kwargs": kwargs},
+                       lambda t: torch.view_as_complex(t.contiguous()) if next(is_complex) else t)
+        return self.op(*call["args"], **call["kwargs"])
+
+
+def parts_of(t):
+    """Returns the parts of a complex tensor as a leaf, or a real tensor as it is."""
+    if not t.is_complex():
+        return t
+    parts = torch.view_as_real(t.detach().resolve_conj()).requires_grad_(t.requires_grad)
+    parts.are_parts = True
+    return parts
+
+
+def by_parts(op, call):
+    """Returns an operation and a call with the parts of complex tensors, or both as they are if there are none."""
+    complex = [t.is_complex() for t in tensors_in(call)]
+    return (ByParts(op, complex), changed(call, parts_of)) if any(complex) else (op, call)
+
+
 # ---- One call -------------------------------------------------------------------------------------
 
 
@@ -82,7 +115,7 @@ def weights(seed, number, like, move=lambda t, number: t):
 def results_of(value):
     """Returns the results as a list of tensors; numbers become 0-d tensors."""
     if isinstance(value, torch.Tensor):
-        return [value]
+        return [torch.view_as_real(value.resolve_conj()) if value.is_complex() else value]
     if isinstance(value, (list, tuple)):
         return [t for v in value for t in results_of(v)]
     if isinstance(value, (bool, int, float)):
@@ -166,7 +199,7 @@ class Rounding(TorchDispatchMode):
         return tree_map(self.rounded, out)
 
     def rounded(self, t):
-        if not isinstance(t, torch.Tensor) or t.dtype != torch.float64 or t._is_zerotensor():
+        if not isinstance(t, torch.Tensor) or t.dtype not in (torch.float64, torch.complex128) or t._is_zerotensor():
             return t
         signs = torch.randint(0, 2, t.shape, generator=self.generator) * 2 - 1
         return t * (1 + signs * torch.finfo(torch.float32).eps)
@@ -487,6 +520,8 @@ class File:
         entry = {"tensor": name}
         if not t.is_contiguous():
             entry["strides"] = list(t.stride())
+        if getattr(t, "are_parts", False):
+            entry["complex"] = True
         return entry
 
     def expected(self, t, *how):
@@ -548,14 +583,14 @@ class File:
         return {"args": [self.value(v) for v in args],
                 "kwargs": {k: self.value(v) for k, v in without_objects(call["kwargs"]).items()}}
 
-    def outcome(self, sample, call, seed, second):
+    def outcome(self, sample, op, call, seed, second):
         """Runs the call, and stores the results in the sample and the gradients with their tensors."""
         try:
-            run = Run(self.op, call, seed, second)
+            run = Run(op, call, seed, second)
         except RuntimeError as error:
             if not second or "not implemented" not in str(error):
                 raise
-            second, run = False, Run(self.op, call, seed, False)
+            second, run = False, Run(op, call, seed, False)
         if self.op.name in FORMULAS:
             exactly = Run(FORMULAS[self.op.name], call, seed, second)
             run.first, run.second = exactly.first, exactly.second
@@ -565,7 +600,7 @@ class File:
         if any(t.dtype in HALF for t in tensors_in(call)):
             expected = self.expected_of_half(call, seed, run)
         else:
-            off, exact = rounding(self.op, call, seed, run, second, scale)
+            off, exact = rounding(op, call, seed, run, second, scale)
             least = 64 * (NORM if self.op.name.endswith(NORMS) else 1)
             expected = [self.expected(t, off[i], exact[i], scale, least if i >= n else 0)
                         for i, t in enumerate(run.all())]
@@ -581,9 +616,9 @@ class File:
             if second:
                 entry["second"] = expected[n + m + i] or none
 
-    def must_be_refused(self, call):
+    def must_be_refused(self, op, call):
         try:
-            self.op(*call["args"], **call["kwargs"])
+            op(*call["args"], **call["kwargs"])
         except Exception:
             return
         raise Skip("PyTorch accepts it")
@@ -591,7 +626,8 @@ class File:
     def add(self, sample_input, dtype, error=False):
         seed = len(self.samples)
         call = {"args": [sample_input.input, *sample_input.args], "kwargs": sample_input.kwargs}
-        sample = {"dtype": DTYPES[dtype], "seed": seed}
+        name = COMPLEX.get(dtype) or DTYPES[dtype]
+        sample = {"dtype": name, "seed": seed}
         if self.op.name in SEEDED:
             sample["call_seed"] = SEEDED[self.op.name]
         before = dict(self.tensors)
@@ -599,17 +635,18 @@ class File:
             if sum(t.numel() for t in tensors_in(call)) > LARGEST:
                 raise Skip(f"more than {LARGEST} elements")
             call = call if error else settled(self.op, call)
+            op, call = by_parts(self.op, call)
             sample |= self.call(call)
             if error:
-                self.must_be_refused(call)
+                self.must_be_refused(op, call)
                 sample["error"] = True
             else:
-                second = dtype == torch.float64 and has_second(self.op, call)
-                self.outcome(sample, call, seed, second)
+                second = name == "f64" and has_second(self.op, call)
+                self.outcome(sample, op, call, seed, second)
         except Skip as skip:
             if error:
                 return
-            sample, self.tensors = {"dtype": DTYPES[dtype], "skip": str(skip)}, before
+            sample, self.tensors = {"dtype": name, "skip": str(skip)}, before
         self.samples.append(sample)
 
     def save(self, directory, seed):
@@ -634,13 +671,13 @@ def seed_all(seed):
         set_seed(seed)
 
 
-def record(op, seed, most):
+def record(op, seed, most, complex):
     file = File(op)
-    for dtype in DTYPES:
+    for dtype in [*DTYPES, *(COMPLEX if complex else ())]:
         if not op.supports_dtype(dtype, "cpu"):
             continue
         seed_all(seed)
-        grad = op.supports_autograd and dtype.is_floating_point
+        grad = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
         samples = list(op.sample_inputs("cpu", dtype, requires_grad=grad, set_seed=False))
         number = most if dtype in STORED else MOST
         for sample in samples if len(samples) <= number else random.sample(samples, number):
@@ -659,7 +696,8 @@ def be_quiet():
 
 
 def record_number(options, i):
-    record(op_db[i], options.seed, options.most).save(options.directory, options.seed)
+    complex = op_db[i].name in options.complex
+    record(op_db[i], options.seed, options.most, complex).save(options.directory, options.seed)
 
 
 def main():
@@ -671,7 +709,9 @@ def main():
     parser.add_argument("--only", nargs="*")
     options = parser.parse_args()
     listed = subprocess.run([options.brasa, "check", "--list-ops"], stdout=subprocess.PIPE, check=True)
-    names = {op["name"] for op in json.loads(listed.stdout)}
+    listed = json.loads(listed.stdout)
+    names = {op["name"] for op in listed}
+    options.complex = {op["name"] for op in listed if "Complex " in op["signature"]}
     names &= set(options.only or names)
     options.directory.mkdir(parents=True, exist_ok=True)
     chosen = [i for i, op in enumerate(op_db) if op.name in names]
