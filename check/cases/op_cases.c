@@ -84,6 +84,73 @@ static br_tensor *definite(br_tensor *x)
     return a == x ? x : br_matmul(a, br_transpose(a, -2, -1));
 }
 
+/* Returns x [*, m, n] as matrices whose singular values are far apart, or x like regular(). */
+static br_tensor *separated(br_tensor *x)
+{
+    const int n = x ? br_ndim(x) : 0;
+    if (n < 2 || !br_is_floating(x))
+        return x;
+    const int64_t columns = br_size(x, -1);
+    br_tensor *scales = br_arange(1, (double)columns + 1, 1, br_dtype_of(x));
+    br_tensor *diagonal = br_mul(br_eye(br_size(x, -2), columns, br_dtype_of(x)), scales);
+    return br_add(br_mul_scalar(x, 0.25), br_mul_scalar(diagonal, 2));
+}
+
+/* Returns the same with the rows in the opposite order, so that they are exchanged in an LU
+ * factorization. */
+static br_tensor *flipped(br_tensor *x)
+{
+    br_tensor *a = separated(x);
+    return a == x ? x : br_flip(a, BR_DIMS(-2));
+}
+
+/* Returns a symmetric matrix whose eigenvalues are far apart, or x like regular(). */
+static br_tensor *symmetric(br_tensor *x)
+{
+    if (regular(x) == x)
+        return x;
+    br_tensor *a = separated(x);
+    return br_mul_scalar(br_add(a, br_transpose(a, -2, -1)), 0.5);
+}
+
+/* Returns x [b, c, c, b], regular as a matrix. */
+static br_tensor *folded(br_tensor *x)
+{
+    if (!x || br_ndim(x) != 4 || !br_is_floating(x))
+        return x;
+    const int64_t n = br_size(x, 0) * br_size(x, 1);
+    return br_reshape(regular(br_reshape(x, BR_SHAPE(n, n))), br_ndim(x), br_sizes(x));
+}
+
+/* Returns the last row as the pivot of each row of x [*, n, n]. */
+static br_tensor *last_pivots(const br_tensor *x)
+{
+    const int n = x ? br_ndim(x) : 0;
+    return n < 2 ? NULL : br_full(n - 1, br_sizes(x), (double)br_size(x, -1), BR_I32);
+}
+
+/* Replaces a part by its absolute values, since the signs of singular vectors are undefined. */
+static void signless(int i)
+{
+    parts[i] = br_failed() ? NULL : br_abs(parts[i]);
+}
+
+/* Returns the first n parts, which are made from the matrices of x, next to each other. Different
+ * numbers are added, because the sum of the squares of orthonormal vectors is constant. */
+static br_tensor *flat(const br_tensor *x, int n)
+{
+    if (br_failed())
+        return NULL;
+    const int batch = br_ndim(x) - 2;
+    br_tensor *all[3], *y;
+    int count = 0;
+    for (int i = 0; i < n; i++)
+        if (br_ndim(parts[i]) > batch)
+            all[count++] = br_flatten(parts[i], batch, -1);
+    y = br_cat(count, all, -1);
+    return br_add(y, br_div_scalar(br_arange(0, (double)br_size(y, -1), 1, BR_F64), 8));
+}
+
 /* Each row becomes a function ... */
 #define CASE(label, expression, ...)                                          \
     static br_tensor *call_##label(br_tensor *const *x, int n, void *context) \

@@ -42,6 +42,7 @@ typedef struct op_case {
     int optional;          /* bit i: input i may be NULL */
     bool random;           /* uses random numbers: tests set the same seed before every call */
     bool lapack;           /* needs LAPACK, which may be missing */
+    bool two_ways;         /* without a gradient, another algorithm computes the result */
     bool drawn;            /* the random numbers depend on the dtype */
     int takes;             /* TAKES_... */
     const char *nonzero;   /* letters whose size must not be 0 */

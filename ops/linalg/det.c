@@ -18,6 +18,14 @@ static br_tensor *diagonal_of_u(const char *op, br_tensor *a, br_tensor **sign)
     return br_diagonal(factors, 0, -2, -1);
 }
 
+br_tensor *br__is_singular(const char *op, br_tensor *a)
+{
+    br_linalg_work work = { .routine = BR_LINALG_LU };
+    br_tensor *factors = br__by_columns(a);
+    const bool ok = br__linalg_begin(factors, NULL, &work) && br__linalg_run(op, &work);
+    return ok ? br_ne_scalar((br_tensor *)work.info, 0) : NULL;
+}
+
 /* Returns a^-T times a number for each matrix. */
 static br_tensor *scaled_inverse(br_tensor *a, br_tensor *factor)
 {
