@@ -5,6 +5,13 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Returns whether a has a dtype, such as bf16, for which a composition of operations would round
+ * each result. The functions of this file compute in f32 instead, and round once. */
+static bool is_half(const br_tensor *a)
+{
+    return a && br__is_stored(a->dtype) && br__is_floating(a->dtype);
+}
+
 /* ---- matrix_exp ------------------------------------------------------------------------------ */
 
 /* Taylor polynomials p of degree q * blocks. If the 1-norm of a matrix a is at most `norm`, p(a) is
@@ -81,6 +88,7 @@ static const br_op matrix_exp_op = { "linalg_matrix_exp", matrix_exp_backward, f
 br_tensor *br_linalg_matrix_exp(br_tensor *a)
 {
     BR_OP("linalg_matrix_exp");
+    BR_IF_CONVERTED(is_half(a), br_to(br_linalg_matrix_exp(br_to(a, BR_F32)), a->dtype))
     if (!br__square("linalg_matrix_exp", "a", a))
         return NULL;
     br_scope *scope = br_no_grad_begin();
@@ -92,17 +100,29 @@ br_tensor *br_linalg_matrix_exp(br_tensor *a)
 
 /* ---- matrix_power ---------------------------------------------------------------------------- */
 
+/* Fails if t is bool, which has no products. */
+static bool has_numbers(const char *op, const char *name, const br_tensor *t)
+{
+    if (br__required(op, name, t) && t->dtype == BR_BOOL)
+        br_fail(BR_ERROR_DTYPE, op, "%s %s is bool, must have numbers: convert it by br_to()", name,
+                br__shape(t));
+    return !br_failed();
+}
+
 br_tensor *br_linalg_matrix_power(br_tensor *a, int64_t n)
 {
     static const char op[] = "linalg_matrix_power";
     BR_OP(op);
-    if (!br__square(op, "a", a))
+    BR_IF_CONVERTED(n >= 0 && is_half(a),
+                    br_to(br_linalg_matrix_power(br_to(a, BR_F32), n), a->dtype))
+    if (!has_numbers(op, "a", a) || !br__are_square(op, "a", a) ||
+        (n < 0 && !br__linalg_dtype(op, "a", a)))
         return NULL;
     br_scope *scope = br_scope_begin();
     uint64_t rest = n < 0 ? -(uint64_t)n : (uint64_t)n;
     br_tensor *y = NULL, *square = n < 0 ? br_linalg_inv(a) : a;
-    if (n == 0)
-        y = br_clone(br_expand_as(br__identity_like(a), a));
+    if (n == 0) /* a has the gradient 0 */
+        y = br_add(br_masked_fill(a, br_ge_scalar(br_zeros_like(a), 0), 0), br__identity_like(a));
     for (; rest > 0 && !br_failed(); rest >>= 1) {
         if (rest & 1)
             y = y ? br_matmul(y, square) : square;
@@ -155,15 +175,16 @@ static void divide(const chain *c, const int64_t *sizes, double *cost)
 static br_tensor *matrix_at(const char *op, int n, br_tensor *const *tensors, int i)
 {
     br_tensor *t = tensors[i];
-    if (t && t->dtype == BR_BOOL)
-        return br_fail(BR_ERROR_DTYPE, op, "tensor %d is bool, must have numbers: use br_to()", i);
-    if (!br__compatible(op, "tensor 0", tensors[0], "a tensor", t))
+    if (!has_numbers(op, "a tensor", t) ||
+        !br__compatible(op, "tensor 0", tensors[0], "a tensor", t))
         return NULL;
-    if (t->ndim == 1 && i == 0)
+    if (is_half(t))
+        t = br_to(t, BR_F32);
+    if (t && t->ndim == 1 && i == 0)
         return br_unsqueeze(t, 0);
-    if (t->ndim == 1 && i == n - 1)
+    if (t && t->ndim == 1 && i == n - 1)
         return br_unsqueeze(t, 1);
-    if (t->ndim != 2)
+    if (t && t->ndim != 2)
         return br_fail(BR_ERROR_SHAPE, op, "tensor %d %s must have 2 dimensions%s", i, br__shape(t),
                        i == 0 || i == n - 1 ? ", or 1" : "");
     return t;
@@ -188,7 +209,9 @@ static br_tensor *multi_dot(const char *op, int n, br_tensor *const *tensors, br
     br_tensor *y = product(&c, 0, n);
     if (tensors[n - 1]->ndim == 1)
         y = br_squeeze(y, 1);
-    return tensors[0]->ndim == 1 ? br_squeeze(y, 0) : y;
+    if (tensors[0]->ndim == 1)
+        y = br_squeeze(y, 0);
+    return is_half(tensors[0]) ? br_to(y, tensors[0]->dtype) : y;
 }
 
 br_tensor *br_linalg_multi_dot(int n, br_tensor *const *tensors)

@@ -29,15 +29,18 @@ bool br__matrices(const char *op, const char *name, const br_tensor *t)
     return !br_failed();
 }
 
+bool br__are_square(const char *op, const char *name, const br_tensor *t)
+{
+    if (t->ndim >= 2 && t->sizes[t->ndim - 1] == t->sizes[t->ndim - 2])
+        return true;
+    return br_fail(BR_ERROR_SHAPE, op, "%s %s must have square matrices in its last two dimensions",
+                   name, br__shape(t));
+}
+
 bool br__square(const char *op, const char *name, const br_tensor *t)
 {
-    if (!br__linalg_dtype(op, name, t))
-        return false;
-    if (t->ndim < 2 || t->sizes[t->ndim - 1] != t->sizes[t->ndim - 2])
-        return br_fail(BR_ERROR_SHAPE, op,
-                       "%s %s must have square matrices in its last two dimensions", name,
-                       br__shape(t));
-    return br__matrices(op, name, t);
+    return br__linalg_dtype(op, name, t) && br__are_square(op, name, t) &&
+           br__matrices(op, name, t);
 }
 
 br_tensor *br__by_columns(br_tensor *x)

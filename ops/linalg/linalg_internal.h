@@ -7,6 +7,8 @@
 /* Returns true if t is f32 or f64 and has matrices, or square matrices; fails otherwise. */
 bool br__matrices(const char *op, const char *name, const br_tensor *t);
 bool br__square(const char *op, const char *name, const br_tensor *t);
+/* Returns true if t has square matrices, of any dtype; fails otherwise. */
+bool br__are_square(const char *op, const char *name, const br_tensor *t);
 /* Returns true if t is f32 or f64; fails otherwise. */
 bool br__linalg_dtype(const char *op, const char *name, const br_tensor *t);
 /* Returns the transposed matrices of x. */

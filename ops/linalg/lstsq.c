@@ -9,7 +9,8 @@
 static void lstsq_backward(br_node *node, br_tensor *dx, br_tensor **gradients)
 {
     br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1), *x = br_saved(node, 2);
-    br_tensor *dr = br_output_grad(node, 1), *da = NULL, *db = NULL;
+    const bool has_residuals = *(const bool *)br_params(node);
+    br_tensor *dr = has_residuals ? br_output_grad(node, 1) : NULL, *da = NULL, *db = NULL;
     if (dx) {
         br_tensor *y = br_linalg_pinv(a, NULL, NULL, false);
         if (br_needs_input_grad(node, 0))
@@ -30,6 +31,7 @@ static const br_op lstsq_op = { "linalg_lstsq", lstsq_backward, false };
 
 typedef struct results {
     br_tensor *x, *residuals, *rank, *values;
+    bool has_residuals; /* otherwise they are an empty tensor */
 } results;
 
 /* Returns the rows of b stored by columns, followed by zeros up to `rows` rows. */
@@ -67,7 +69,8 @@ static bool least_squares(const char *op, br_tensor *a, br_tensor *b, br_linalg_
     r->values = work->values ? (br_tensor *)work->values : none;
     r->rank = work->rank ? (br_tensor *)work->rank : br_to(none, BR_I64);
     r->residuals = none;
-    if (m > n && work->routine != BR_LINALG_GELSY && is_full(work->rank, n))
+    r->has_residuals = m > n && work->routine != BR_LINALG_GELSY && is_full(work->rank, n);
+    if (r->has_residuals)
         r->residuals = br_sum_dim(br_square(br_narrow(x, -1, n, m - n)), BR_DIMS(-1), false);
     return !br_failed();
 }
@@ -81,8 +84,9 @@ static bool solve(const char *op, br_tensor *a, br_tensor *b, br_linalg_work *wo
     r->rank = br_scope_return(scope, ok ? r->rank : NULL);
     r->values = br_scope_return(scope, ok ? r->values : NULL);
     br_scope_end(scope);
-    br_node *node = br_record(&lstsq_op, r->x, BR_INPUTS(a, b), NULL, 0);
-    if (node && r->residuals->ndim > 1)
+    br_node *node =
+        br_record(&lstsq_op, r->x, BR_INPUTS(a, b), &r->has_residuals, sizeof r->has_residuals);
+    if (node)
         br_record_output(node, r->residuals);
     br_save(node, 0, a);
     br_save(node, 1, b);
