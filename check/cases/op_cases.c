@@ -113,6 +113,25 @@ static br_tensor *symmetric(br_tensor *x)
     return br_mul_scalar(br_add(a, br_transpose(a, -2, -1)), 0.5);
 }
 
+/* Returns x [*, n, n] with twice as many rows, or x like regular(). */
+static br_tensor *tall(br_tensor *x)
+{
+    return regular(x) == x ? x : br_cat(BR_INPUTS(br_mul_scalar(x, 0.5), x), -2);
+}
+
+/* Returns matrices whose last row is the sum of the others, or x like regular(). The first matrix
+ * of a batch is regular. */
+static br_tensor *of_lower_rank(br_tensor *x)
+{
+    if (regular(x) == x || br_numel(x) == 0)
+        return x;
+    br_tensor *a = separated(x), *rows = br_narrow(a, -2, 0, br_size(a, -2) - 1);
+    br_tensor *y = br_cat(BR_INPUTS(rows, br_sum_dim(rows, BR_DIMS(-2), true)), -2);
+    if (br_ndim(x) > 2)
+        y = br_cat(BR_INPUTS(br_narrow(a, 0, 0, 1), br_narrow(y, 0, 1, br_size(y, 0) - 1)), 0);
+    return y;
+}
+
 /* Returns x [b, c, c, b], regular as a matrix. */
 static br_tensor *folded(br_tensor *x)
 {

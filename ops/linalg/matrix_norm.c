@@ -59,7 +59,7 @@ br_tensor *br_linalg_matrix_norm(br_tensor *a, br_matrix_norm ord, int ndims, co
         return br_fail(BR_ERROR_ARGUMENT, op, "there are %d dims, must be 2: rows and columns",
                        ndims);
     int64_t rows = dims[0], columns = dims[1];
-    if (!br__wrap_dim(op, "a", a, &rows) || !br__wrap_dim(op, "a", a, &columns))
+    if (!br__wrap_dim(op, "dims", a, &rows) || !br__wrap_dim(op, "dims", a, &columns))
         return NULL;
     if (rows == columns)
         return br_fail(BR_ERROR_ARGUMENT, op, "dims has dimension %d twice", (int)rows);

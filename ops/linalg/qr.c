@@ -93,3 +93,40 @@ br_tensor *br_linalg_qr(br_tensor *a, br_qr_mode mode, br_tensor **r)
         *r = upper;
     return br_failed() ? NULL : q;
 }
+
+/* ---- householder_product --------------------------------------------------------------------- */
+
+/* The product of all I - tau[i] v_i v_i^T is I - v t v^T, where the inverse of t is diag(1 / tau)
+ * and the strictly upper triangle of v^T v (R. Schreiber, C. Van Loan, "A storage-efficient WY
+ * representation for products of Householder transformations", 1989). Multiplying by diag(tau)
+ * avoids to divide by tau, which may be 0. */
+static br_tensor *householder_product(br_tensor *a, br_tensor *tau, int64_t n)
+{
+    const int64_t m = a->sizes[a->ndim - 2], k = tau->sizes[tau->ndim - 1];
+    br_tensor *one = br_to_device(br_eye(m, br__max(n, k), a->dtype), br_device_of(a));
+    br_tensor *v = br_add(br_tril(br__columns(a, k), -1), br__columns(one, k));
+    br_tensor *vt = br__mt(v), *scale = br_unsqueeze(tau, -1);
+    br_tensor *t = br_triu(br_mul(scale, br_matmul(vt, v)), 1);
+    br_tensor *right =
+        br_linalg_solve_triangular(t, br_mul(scale, br__columns(vt, n)), true, true, true);
+    return br_sub(br__columns(one, n), br_matmul(v, right));
+}
+
+br_tensor *br_linalg_householder_product(br_tensor *a, br_tensor *tau)
+{
+    static const char op[] = "linalg_householder_product";
+    BR_OP(op);
+    if (!br__matrices(op, "a", a) || !br__compatible(op, "a", a, "tau", tau))
+        return NULL;
+    const int batch = a->ndim - 2;
+    const int64_t m = a->sizes[batch], n = a->sizes[batch + 1];
+    bool fits = m >= n && tau->ndim == batch + 1 && tau->sizes[batch] <= n;
+    for (int i = 0; fits && i < batch; i++)
+        fits = tau->sizes[i] == a->sizes[i];
+    if (!fits)
+        return br_fail(BR_ERROR_SHAPE, op,
+                       "a %s and tau %s must be [*, m, n] and [*, k], m >= n >= k", br__shape(a),
+                       br__shape(tau));
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, householder_product(a, tau, n));
+}

@@ -33,11 +33,11 @@ BR_API br_tensor *br_linalg_cholesky(br_tensor *a, bool upper);
 /* Returns the solution x of a x = b, b [*, n, k], from the Cholesky factor of a, which is upper or
  * lower triangular. Batches broadcast. */
 BR_API br_tensor *br_cholesky_solve(br_tensor *b, br_tensor *factor, bool upper);
-/* Returns the determinants [*] of a [*, n, n]; 1 for n = 0. The gradient of a singular matrix is an
- * error. */
+/* Returns the determinants [*] of a [*, n, n]; 1 for n = 0. The second gradient of a matrix of rank
+ * n - 2 or less is NaN. */
 BR_API br_tensor *br_linalg_det(br_tensor *a);
 /* Returns the logarithm of |det a|, -infinity for a singular matrix, and, unless `sign` is NULL,
- * the sign of the determinant, -1, 0 or 1, in *sign. The gradient is like that of br_linalg_det().
+ * the sign of the determinant, -1, 0 or 1, in *sign. The gradient of a singular matrix is an error.
  */
 BR_API br_tensor *br_linalg_slogdet(br_tensor *a, br_tensor **sign);
 /* Returns log det a: NaN where the determinant is negative. */
@@ -56,6 +56,11 @@ typedef enum br_qr_mode {
  * columns of a are linearly independent. It is an error with BR_QR_R, and with BR_QR_COMPLETE if
  * m > n. */
 BR_API br_tensor *br_linalg_qr(br_tensor *a, br_qr_mode mode, br_tensor **r);
+
+/* Returns the first n columns of the product of k Householder reflections I - tau[i] v_i v_i^T, k <=
+ * n <= m: v_i has zeros, a 1 in row i, and below it the elements of column i of a [*, m, n]. tau is
+ * [*, k]. */
+BR_API br_tensor *br_linalg_householder_product(br_tensor *a, br_tensor *tau);
 
 /* Returns the eigenvalues [*, n] of a [*, n, n], ascending, and, unless `vectors` is NULL, the
  * orthonormal eigenvectors [*, n, n] in the columns of *vectors. a is symmetric: only its lower
