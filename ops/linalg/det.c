@@ -9,7 +9,7 @@ static br_tensor *diagonal_of_u(const char *op, br_tensor *a, br_tensor **sign)
 {
     br_linalg_work work = { .routine = BR_LINALG_LU };
     br_tensor *factors = br__by_columns(a);
-    if (!br__linalg_begin(factors, NULL, &work) || !br__linalg_run(op, &work))
+    if (!br__linalg_begin(op, factors, NULL, &work) || !br__linalg_run(op, &work))
         return NULL;
     br_tensor *pivots = br_to((br_tensor *)work.pivots, BR_I64);
     br_tensor *rows = br_new_arange(pivots, 1, (double)work.n + 1, 1, BR_I64);
@@ -22,7 +22,7 @@ br_tensor *br__is_singular(const char *op, br_tensor *a)
 {
     br_linalg_work work = { .routine = BR_LINALG_LU };
     br_tensor *factors = br__by_columns(a);
-    const bool ok = br__linalg_begin(factors, NULL, &work) && br__linalg_run(op, &work);
+    const bool ok = br__linalg_begin(op, factors, NULL, &work) && br__linalg_run(op, &work);
     return ok ? br_ne_scalar((br_tensor *)work.info, 0) : NULL;
 }
 

@@ -29,7 +29,7 @@ static br_tensor *eigenvalues(const char *op, br_tensor *a, bool upper, bool has
     br_tensor *columns = br__by_columns(upper ? br_triu(a, 0) : br_tril(a, 0));
     if (!br__linalg_finite(op, upper ? "the upper triangle of a" : "the lower triangle of a",
                            columns) ||
-        !br__linalg_begin(columns, NULL, &work) || !br__linalg_run(op, &work) ||
+        !br__linalg_begin(op, columns, NULL, &work) || !br__linalg_run(op, &work) ||
         !br__linalg_succeeded(
             op, a, work.info,
             "has eigenvalues for which LAPACK's iteration did not converge, info"))
@@ -40,8 +40,8 @@ static br_tensor *eigenvalues(const char *op, br_tensor *a, bool upper, bool has
 }
 
 /* Computes and records eigenvalues and, if there are to be any, eigenvectors. */
-static br_tensor *eigh(const char *op, br_tensor *a, bool upper, bool has_vectors,
-                       br_tensor **vectors)
+static br_tensor *decompose(const char *op, br_tensor *a, bool upper, bool has_vectors,
+                            br_tensor **vectors)
 {
     br_scope *scope = br_no_grad_begin();
     br_tensor *v = NULL;
@@ -57,27 +57,29 @@ static br_tensor *eigh(const char *op, br_tensor *a, bool upper, bool has_vector
     return br_failed() ? NULL : l;
 }
 
+br_tensor *br__eigh(const char *op, br_tensor *a, bool upper, br_tensor **vectors)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *v;
+    const bool has_vectors = vectors || (br_grad_enabled() && br_requires_grad(a));
+    br_tensor *l = decompose(op, a, upper, has_vectors, &v);
+    if (vectors)
+        *vectors = br_scope_return(scope, l ? v : NULL);
+    return br__composed(scope, l);
+}
+
 br_tensor *br_linalg_eigh(br_tensor *a, bool upper, br_tensor **vectors)
 {
-    BR_OP("linalg_eigh");
-    br_tensor *v;
+    static const char op[] = "linalg_eigh";
+    BR_OP(op);
     if (vectors)
         *vectors = NULL;
-    if (!br__square("linalg_eigh", "a", a))
-        return NULL;
-    br_tensor *l = eigh("linalg_eigh", a, upper, true, &v);
-    if (vectors)
-        *vectors = l ? v : NULL;
-    return l;
+    return br__square(op, "a", a) ? br__eigh(op, a, upper, vectors) : NULL;
 }
 
 br_tensor *br_linalg_eigvalsh(br_tensor *a, bool upper)
 {
-    BR_OP("linalg_eigvalsh");
-    if (!br__square("linalg_eigvalsh", "a", a))
-        return NULL;
-    br_scope *scope = br_scope_begin();
-    br_tensor *v;
-    const bool has_vectors = br_grad_enabled() && br_requires_grad(a);
-    return br__composed(scope, eigh("linalg_eigvalsh", a, upper, has_vectors, &v));
+    static const char op[] = "linalg_eigvalsh";
+    BR_OP(op);
+    return br__square(op, "a", a) ? br__eigh(op, a, upper, NULL) : NULL;
 }

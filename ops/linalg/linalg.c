@@ -48,7 +48,13 @@ br_tensor *br__by_columns(br_tensor *x)
     return br_clone(br__mt(x));
 }
 
-bool br__linalg_begin(br_tensor *a, br_tensor *b, br_linalg_work *work)
+br_tensor *br__linalg_zeros(const char *op, const br_tensor *a, int ndim, const int64_t *sizes,
+                            br_dtype dtype)
+{
+    return br_zero_(br__new_on(op, a, ndim, sizes, dtype));
+}
+
+bool br__linalg_begin(const char *op, br_tensor *a, br_tensor *b, br_linalg_work *work)
 {
     if (!a || br__failed())
         return false;
@@ -65,14 +71,14 @@ bool br__linalg_begin(br_tensor *a, br_tensor *b, br_linalg_work *work)
         work->batch *= sizes[i] = a->sizes[i];
     sizes[batch] = br__min(work->m, work->n);
     if (routine != BR_LINALG_TRIANGULAR_SOLVE)
-        work->info = br_new_zeros(a, batch, sizes, BR_I64);
+        work->info = br__linalg_zeros(op, a, batch, sizes, BR_I64);
     if (routine == BR_LINALG_LU || routine == BR_LINALG_SOLVE)
-        work->pivots = br_new_zeros(a, batch + 1, sizes, BR_I32);
+        work->pivots = br__linalg_zeros(op, a, batch + 1, sizes, BR_I32);
     if (!work->values && routine >= BR_LINALG_QR && routine != BR_LINALG_GELS &&
         routine != BR_LINALG_GELSY)
-        work->values = br_new_zeros(a, batch + 1, sizes, a->dtype);
+        work->values = br__linalg_zeros(op, a, batch + 1, sizes, a->dtype);
     if (routine > BR_LINALG_GELS)
-        work->rank = br_new_zeros(a, batch, sizes, BR_I64);
+        work->rank = br__linalg_zeros(op, a, batch, sizes, BR_I64);
     return !br_failed();
 }
 
@@ -98,6 +104,8 @@ bool br__linalg_succeeded(const char *op, const br_tensor *a, const br_tensor *i
 
 bool br__linalg_finite(const char *op, const char *name, br_tensor *t)
 {
+    if (!t || t->numel == 0)
+        return !br_failed();
     br_tensor *all = br_all_dim(br_isfinite(t), BR_DIMS(-2, -1), false);
     br_tensor *bad = br_logical_not(all);
     const int64_t *host = bad && bad->numel > 0 ? br__host_i64(br_to(bad, BR_I64)) : NULL;

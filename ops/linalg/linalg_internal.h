@@ -20,7 +20,7 @@ static inline br_tensor *br__mt(br_tensor *x)
 br_tensor *br__by_columns(br_tensor *x);
 /* Describes matrices that are stored by columns; b may be NULL. Makes the tensors that
  * work->routine writes, except for `values` if given, u and vt. */
-bool br__linalg_begin(br_tensor *a, br_tensor *b, br_linalg_work *work);
+bool br__linalg_begin(const char *op, br_tensor *a, br_tensor *b, br_linalg_work *work);
 /* Calls the backend unless the work is empty. */
 bool br__linalg_run(const char *op, const br_linalg_work *work);
 /* Fails if a matrix has an info other than 0: with the text `what`, which has one %PRId64. */
@@ -45,6 +45,19 @@ br_tensor *br__identity_like(const br_tensor *x);
 bool br__join_batches(const char *op, br_tensor **a, br_tensor **b);
 /* Returns whether b is a vector for a: it has one dimension, or the sizes of a without the last. */
 bool br__is_vector(const br_tensor *a, const br_tensor *b);
+/* A singular value decomposition; u and vh are NULL if only singular values are computed. */
+typedef struct br_singular {
+    br_tensor *u, *s, *vh;
+} br_singular;
+/* Decomposes a and records it. Messages begin with op. */
+bool br__svd(const char *op, br_tensor *a, bool full, bool has_vectors, br_singular *p);
+/* Return the singular values, or the eigenvalues and, unless `vectors` is NULL, the eigenvectors.
+ * Vectors are also computed if a needs a gradient. Messages begin with op. */
+br_tensor *br__svdvals(const char *op, br_tensor *a);
+br_tensor *br__eigh(const char *op, br_tensor *a, bool upper, br_tensor **vectors);
+/* Returns zeros for results on the device of a. Messages begin with op. */
+br_tensor *br__linalg_zeros(const char *op, const br_tensor *a, int ndim, const int64_t *sizes,
+                            br_dtype dtype);
 /* Returns the part of the largest singular value that counts as 0 by default: the larger size of
  * the matrices times the machine epsilon. */
 double br__linalg_rtol(const br_tensor *a);

@@ -35,13 +35,17 @@ typedef struct results {
 } results;
 
 /* Returns the rows of b stored by columns, followed by zeros up to `rows` rows. */
-static br_tensor *with_rows(br_tensor *b, int64_t rows)
+static br_tensor *with_rows(const char *op, br_tensor *b, int64_t rows)
 {
-    br_tensor *columns = br__by_columns(b);
-    if (!columns || columns->sizes[columns->ndim - 1] >= rows)
-        return columns;
-    return br_pad(columns, 2, (int64_t[]){ 0, rows - columns->sizes[columns->ndim - 1] },
-                  BR_PAD_CONSTANT, 0);
+    int64_t sizes[BR_MAX_DIMS];
+    const int last = b->ndim - 1;
+    for (int i = 0; i < last - 1; i++)
+        sizes[i] = b->sizes[i];
+    sizes[last - 1] = b->sizes[last];
+    sizes[last] = rows;
+    br_tensor *columns = br__linalg_zeros(op, b, b->ndim, sizes, b->dtype);
+    br_copy_(br__columns(columns, b->sizes[last - 1]), br__mt(b));
+    return columns;
 }
 
 static bool is_full(const br_tensor *rank, int64_t n)
@@ -54,9 +58,9 @@ static bool least_squares(const char *op, br_tensor *a, br_tensor *b, br_linalg_
                           results *r)
 {
     const int64_t m = a->sizes[a->ndim - 2], n = a->sizes[a->ndim - 1];
-    br_tensor *columns = br__by_columns(a), *x = with_rows(b, br__max(m, n));
+    br_tensor *columns = br__by_columns(a), *x = with_rows(op, b, br__max(m, n));
     if (!br__linalg_finite(op, "a", a) || !br__linalg_finite(op, "b", b) ||
-        !br__linalg_begin(columns, x, work) || !br__linalg_run(op, work) ||
+        !br__linalg_begin(op, columns, x, work) || !br__linalg_run(op, work) ||
         !br__linalg_succeeded(op, a, work->info,
                               work->routine == BR_LINALG_GELS
                                   ? "has not full rank, which driver GELS needs: its "

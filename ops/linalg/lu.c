@@ -105,7 +105,7 @@ static br_tensor *factorize(const char *op, br_tensor *a, bool is_regular, br_te
     br_scope *scope = br_no_grad_begin();
     br_tensor *columns = br__by_columns(a);
     const bool ok =
-        br__linalg_begin(columns, NULL, &work) && br__linalg_run(op, &work) &&
+        br__linalg_begin(op, columns, NULL, &work) && br__linalg_run(op, &work) &&
         (!is_regular || br__linalg_succeeded(op, a, work.info,
                                              "is singular: U has a 0 on its diagonal, so that "
                                              "br_linalg_lu_solve() would divide by 0, in row"));
@@ -180,11 +180,12 @@ br_tensor *br_linalg_lu_solve(br_tensor *lu, br_tensor *pivots, br_tensor *b, bo
         !br__required(op, "pivots", pivots))
         return NULL;
     const int64_t n = lu->sizes[lu->ndim - 1];
-    if (pivots->dtype != BR_I32)
-        return br_fail(BR_ERROR_DTYPE, op,
-                       "pivots has dtype %s, must be i32: use the pivots of "
-                       "br_linalg_lu_factor()",
-                       br_dtype_name(pivots->dtype));
+    if (!br__is_kind(pivots->dtype, BR_KIND_INTEGER))
+        return br_fail(
+            BR_ERROR_DTYPE, op,
+            "pivots has dtype %s, must be i32, as br_linalg_lu_factor() returns them, or "
+            "another integer dtype",
+            br_dtype_name(pivots->dtype));
     if (pivots->ndim != lu->ndim - 1 ||
         memcmp(pivots->sizes, lu->sizes, (size_t)pivots->ndim * sizeof *lu->sizes) != 0)
         return br_fail(BR_ERROR_SHAPE, op,

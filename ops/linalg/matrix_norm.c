@@ -13,16 +13,21 @@ static br_tensor *extreme_sum(br_tensor *a, int64_t sum, int64_t other, bool lar
 }
 
 /* Returns a norm of the singular values of the matrices in two dimensions, which are kept. */
-static br_tensor *spectral_norm(br_tensor *a, br_matrix_norm ord, int64_t rows, int64_t columns)
+static br_tensor *spectral_norm(const char *op, br_tensor *a, br_matrix_norm ord, int64_t rows,
+                                int64_t columns)
 {
-    br_tensor *s = br_linalg_svdvals(br_movedim(a, BR_DIMS(rows, columns), BR_DIMS(-2, -1)));
+    br_tensor *matrices = br_movedim(a, BR_DIMS(rows, columns), BR_DIMS(-2, -1));
+    if (!matrices || !br__matrices(op, "a", matrices))
+        return NULL;
+    br_tensor *s = br__svdvals(op, matrices);
     br_tensor *y = ord == BR_MATRIX_NORM_NUC ? br_sum_dim(s, BR_DIMS(-1), false)
                    : ord == BR_MATRIX_NORM_2 ? br_amax(s, BR_DIMS(-1), false)
                                              : br_amin(s, BR_DIMS(-1), false);
     return br_unsqueeze(br_unsqueeze(y, br__min(rows, columns)), br__max(rows, columns));
 }
 
-static br_tensor *norm_of(br_tensor *a, br_matrix_norm ord, int64_t rows, int64_t columns)
+static br_tensor *norm_of(const char *op, br_tensor *a, br_matrix_norm ord, int64_t rows,
+                          int64_t columns)
 {
     switch (ord) {
     case BR_MATRIX_NORM_FRO:
@@ -34,7 +39,7 @@ static br_tensor *norm_of(br_tensor *a, br_matrix_norm ord, int64_t rows, int64_
     case BR_MATRIX_NORM_NEG_1:
         return extreme_sum(a, rows, columns, ord == BR_MATRIX_NORM_1);
     default:
-        return spectral_norm(a, ord, rows, columns);
+        return spectral_norm(op, a, ord, rows, columns);
     }
 }
 
@@ -64,7 +69,7 @@ br_tensor *br_linalg_matrix_norm(br_tensor *a, br_matrix_norm ord, int ndims, co
     if (rows == columns)
         return br_fail(BR_ERROR_ARGUMENT, op, "dims has dimension %d twice", (int)rows);
     br_scope *scope = br_scope_begin();
-    br_tensor *y = norm_of(a, ord, rows, columns);
+    br_tensor *y = norm_of(op, a, ord, rows, columns);
     return br__composed(scope, keepdim ? y : br_squeeze_dims(y, BR_DIMS(rows, columns)));
 }
 
@@ -93,7 +98,7 @@ br_tensor *br_linalg_cond(br_tensor *a, br_matrix_norm ord)
         return br__composed(scope, br_sum_dim(a, BR_DIMS(-2, -1), false));
     if (!by_values)
         return br__composed(scope, product_of_norms(op, a, ord));
-    br_tensor *s = br_linalg_svdvals(a), *largest = br_select(s, -1, 0);
+    br_tensor *s = br__svdvals(op, a), *largest = br_select(s, -1, 0);
     br_tensor *smallest = br_select(s, -1, -1);
     return br__composed(scope, ord == BR_MATRIX_NORM_2 ? br_div(largest, smallest)
                                                        : br_div(smallest, largest));

@@ -71,12 +71,15 @@ static br_tensor *pseudoinverse(const char *op, br_tensor *a, br_tensor *atol, b
 {
     br_tensor *left, *s, *right;
     if (hermitian) {
-        s = br_linalg_eigh(a, false, &left);
+        s = br__eigh(op, a, false, &left);
         right = left;
     } else {
-        br_tensor *vh;
-        left = br_linalg_svd(a, false, &s, &vh);
-        right = br__mt(vh);
+        br_singular p;
+        if (!br__svd(op, a, false, true, &p))
+            return NULL;
+        left = p.u;
+        s = p.s;
+        right = br__mt(p.vh);
     }
     if (br_failed())
         return NULL;
@@ -86,16 +89,18 @@ static br_tensor *pseudoinverse(const char *op, br_tensor *a, br_tensor *atol, b
 }
 
 /* Checks the arguments that pinv and matrix_rank share. */
-static bool check(const char *op, const br_tensor *a, bool hermitian)
+static bool check(const char *op, const br_tensor *a, const br_tensor *atol, const br_tensor *rtol,
+                  bool hermitian)
 {
-    return hermitian ? br__square(op, "a", a) : br__matrices(op, "a", a);
+    return (!atol || br__required(op, "atol", atol)) && (!rtol || br__required(op, "rtol", rtol)) &&
+           (hermitian ? br__square(op, "a", a) : br__matrices(op, "a", a));
 }
 
 br_tensor *br_linalg_pinv(br_tensor *a, br_tensor *atol, br_tensor *rtol, bool hermitian)
 {
     static const char op[] = "linalg_pinv";
     BR_OP(op);
-    if (!check(op, a, hermitian))
+    if (!check(op, a, atol, rtol, hermitian))
         return NULL;
     br_scope *scope = br_no_grad_begin();
     br_tensor *y = br_scope_return(scope, pseudoinverse(op, a, atol, rtol, hermitian));
@@ -112,10 +117,10 @@ br_tensor *br_linalg_matrix_rank(br_tensor *a, br_tensor *atol, br_tensor *rtol,
 {
     static const char op[] = "linalg_matrix_rank";
     BR_OP(op);
-    if (!check(op, a, hermitian))
+    if (!check(op, a, atol, rtol, hermitian))
         return NULL;
     br_scope *scope = br_no_grad_begin();
-    br_tensor *s = hermitian ? br_abs(br_linalg_eigvalsh(a, false)) : br_linalg_svdvals(a);
+    br_tensor *s = hermitian ? br_abs(br__eigh(op, a, false, NULL)) : br__svdvals(op, a);
     br_tensor *limit = tolerance(op, a, s, atol, rtol);
     return br__composed(scope, limit ? br_sum_dim(br_gt(s, limit), BR_DIMS(-1), false) : NULL);
 }

@@ -51,15 +51,15 @@ static br_tensor *q_of(const char *op, br_tensor *columns, const br_tensor *fact
     sizes[batch] = count - n;
     if (count > n)
         q = br_cat(BR_INPUTS(q, br_new_zeros(columns, batch + 2, sizes, columns->dtype)), -2);
-    return br__linalg_begin(q, NULL, &work) && br__linalg_run(op, &work) ? br_clone(br__mt(q))
-                                                                         : NULL;
+    return br__linalg_begin(op, q, NULL, &work) && br__linalg_run(op, &work) ? br_clone(br__mt(q))
+                                                                             : NULL;
 }
 
 static br_tensor *factorize(const char *op, br_tensor *a, br_qr_mode mode, br_tensor **r)
 {
     br_linalg_work work = { .routine = BR_LINALG_QR };
     br_tensor *columns = br__by_columns(a);
-    if (!br__linalg_begin(columns, NULL, &work) || !br__linalg_run(op, &work))
+    if (!br__linalg_begin(op, columns, NULL, &work) || !br__linalg_run(op, &work))
         return NULL;
     const int64_t rows = mode == BR_QR_COMPLETE ? work.m : br__min(work.m, work.n);
     *r = br_triu(br__rows(br__mt(columns), rows), 0);

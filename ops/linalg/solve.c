@@ -69,7 +69,7 @@ static br_tensor *solution(const char *op, br_tensor *a, br_tensor *b)
 {
     br_linalg_work work = { .routine = BR_LINALG_SOLVE };
     br_tensor *factors = br__by_columns(a), *x = br__by_columns(b);
-    return br__linalg_begin(factors, x, &work) && br__linalg_run(op, &work) &&
+    return br__linalg_begin(op, factors, x, &work) && br__linalg_run(op, &work) &&
                    br__linalg_succeeded(op, a, work.info, singular)
                ? br_clone(br__mt(x))
                : NULL;
@@ -165,7 +165,7 @@ static br_tensor *solve_triangle(br_tensor *a, br_tensor *b, triangle t)
                             .unit = t.unit };
     br_scope *scope = br_no_grad_begin();
     br_tensor *matrix = br_contiguous(br__mt(a)), *columns = br__by_columns(b);
-    const bool ok = br__linalg_begin(matrix, columns, &work) && br__linalg_run(op, &work);
+    const bool ok = br__linalg_begin(op, matrix, columns, &work) && br__linalg_run(op, &work);
     br_tensor *x = br_scope_return(scope, ok ? br_clone(br__mt(columns)) : NULL);
     br_scope_end(scope);
     br_node *node = br_record(&solve_triangular_op, x, BR_INPUTS(a, b), &t, sizeof t);

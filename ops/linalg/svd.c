@@ -59,16 +59,11 @@ static br_tensor *vectors_of(br_tensor *a, int64_t n, int64_t m)
     return br_clone(br_expand(one, a->ndim, sizes));
 }
 
-/* The decomposition; u and vh are NULL if only singular values are computed. */
-typedef struct parts {
-    br_tensor *u, *s, *vh;
-} parts;
-
-static bool decompose(const char *op, br_tensor *a, bool full, bool has_vectors, parts *p)
+static bool decompose(const char *op, br_tensor *a, bool full, bool has_vectors, br_singular *p)
 {
     br_linalg_work work = { .routine = BR_LINALG_SVD };
     br_tensor *columns = br__by_columns(a), *u = NULL, *vt = NULL;
-    if (!br__linalg_finite(op, "a", a) || !br__linalg_begin(columns, NULL, &work))
+    if (!br__linalg_finite(op, "a", a) || !br__linalg_begin(op, columns, NULL, &work))
         return false;
     const int64_t k = br__min(work.m, work.n);
     if (has_vectors) {
@@ -86,9 +81,9 @@ static bool decompose(const char *op, br_tensor *a, bool full, bool has_vectors,
     return !br_failed();
 }
 
-static bool svd(const char *op, br_tensor *a, bool full, bool has_vectors, parts *p)
+bool br__svd(const char *op, br_tensor *a, bool full, bool has_vectors, br_singular *p)
 {
-    *p = (parts){ NULL };
+    *p = (br_singular){ NULL };
     br_scope *scope = br_no_grad_begin();
     const bool ok = decompose(op, a, full, has_vectors, p);
     p->u = br_scope_return(scope, ok ? p->u : NULL);
@@ -109,9 +104,9 @@ static bool svd(const char *op, br_tensor *a, bool full, bool has_vectors, parts
 br_tensor *br_linalg_svd(br_tensor *a, bool full_matrices, br_tensor **s, br_tensor **vh)
 {
     BR_OP("linalg_svd");
-    parts p = { NULL };
+    br_singular p = { NULL };
     const bool ok =
-        br__matrices("linalg_svd", "a", a) && svd("linalg_svd", a, full_matrices, true, &p);
+        br__matrices("linalg_svd", "a", a) && br__svd("linalg_svd", a, full_matrices, true, &p);
     if (s)
         *s = ok ? p.s : NULL;
     if (vh)
@@ -119,13 +114,17 @@ br_tensor *br_linalg_svd(br_tensor *a, bool full_matrices, br_tensor **s, br_ten
     return ok ? p.u : NULL;
 }
 
+br_tensor *br__svdvals(const char *op, br_tensor *a)
+{
+    br_scope *scope = br_scope_begin();
+    br_singular p;
+    const bool has_vectors = br_grad_enabled() && br_requires_grad(a);
+    return br__composed(scope, br__svd(op, a, false, has_vectors, &p) ? p.s : NULL);
+}
+
 br_tensor *br_linalg_svdvals(br_tensor *a)
 {
-    BR_OP("linalg_svdvals");
-    if (!br__matrices("linalg_svdvals", "a", a))
-        return NULL;
-    br_scope *scope = br_scope_begin();
-    parts p;
-    const bool has_vectors = br_grad_enabled() && br_requires_grad(a);
-    return br__composed(scope, svd("linalg_svdvals", a, false, has_vectors, &p) ? p.s : NULL);
+    static const char op[] = "linalg_svdvals";
+    BR_OP(op);
+    return br__matrices(op, "a", a) ? br__svdvals(op, a) : NULL;
 }

@@ -76,7 +76,9 @@ br_tensor *br_linalg_vander(br_tensor *x, int64_t n)
     if (n == 0)
         n = length;
     if (n < 2)
-        return br_fail(BR_ERROR_ARGUMENT, op, "n is %" PRId64 ", must be at least 2", n);
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "n is %" PRId64 ", must be at least 2; 0 is the last size of x %s", n,
+                       br__shape(x));
     if (x->ndim == BR_MAX_DIMS)
         return br_fail(BR_ERROR_SHAPE, op, "x %s has too many dimensions for another one",
                        br__shape(x));
@@ -86,6 +88,10 @@ br_tensor *br_linalg_vander(br_tensor *x, int64_t n)
     for (int i = 0; column && i < column->ndim; i++)
         sizes[i] = column->sizes[i];
     if (!column)
+        return br__composed(scope, NULL);
+    sizes[column->ndim - 1] = n;
+    int64_t count;
+    if (!br__check_sizes(op, column->ndim, sizes, x->dtype, &count))
         return br__composed(scope, NULL);
     sizes[column->ndim - 1] = n - 1;
     br_tensor *powers = br_cumprod(br_expand(column, column->ndim, sizes), -1);
