@@ -143,11 +143,6 @@ static br_matrix_norm norm_order(double ord)
                               : (br_matrix_norm)-1;
 }
 
-static bool is_f64_zero(br_tensor *x)
-{
-    return br_dtype_of(x) == BR_F64 && br_numel(x) > 0 && br_item(br_any(x)) == 0;
-}
-
 /* Replaces result i by its absolute values: the signs of eigenvectors and singular vectors are
  * undefined. Returns the first result. */
 static br_tensor *signless(br_tensor *first, int i, br_tensor **out)

@@ -48,14 +48,11 @@ static br_tensor *evaluate(const taylor *p, br_tensor *a)
     return y;
 }
 
-/* Scales large matrices by powers of 2, and squares the results. Matrices with NaN or infinity are
- * not scaled. */
-static br_tensor *exponential(br_tensor *a)
+/* Scales matrices by powers of 2 if their norms, [*], are large, and squares the results. */
+static br_tensor *scaled_exponential(br_tensor *a, br_tensor *norm)
 {
     const taylor *last = &polynomials[POLYNOMIALS - 1];
-    const bool f64 = a->dtype == BR_F64;
-    br_tensor *norm = br_amax(br_sum_dim(br_abs(a), BR_DIMS(-2), false), BR_DIMS(-1), false);
-    norm = br_masked_fill(norm, br_logical_not(br_isfinite(norm)), 0);
+    const int f64 = !br__is_narrow(a->dtype);
     const double largest = norm ? br_item(br_max(norm)) : 0;
     for (int i = 0; i < POLYNOMIALS; i++)
         if (largest <= polynomials[i].norm[f64])
@@ -67,6 +64,15 @@ static br_tensor *exponential(br_tensor *a)
     for (int i = 0; i < most && !br_failed(); i++)
         y = br_where(br_gt_scalar(times, i), br_matmul(y, y), y);
     return y;
+}
+
+/* The exponential of a matrix with NaN or infinity is NaN. */
+static br_tensor *exponential(br_tensor *a)
+{
+    br_tensor *norm = br_amax(br_sum_dim(br_abs(a), BR_DIMS(-2), false), BR_DIMS(-1), false);
+    br_tensor *bad = br_logical_not(br_isfinite(norm));
+    br_tensor *y = scaled_exponential(a, br_masked_fill(norm, bad, 0));
+    return br_masked_fill(y, br_unsqueeze(br_unsqueeze(bad, -1), -1), NAN);
 }
 
 /* The gradient is the upper right block of the exponential of [[a^T, dy], [0, a^T]] (N. J. Higham,

@@ -2,12 +2,10 @@
 #include "ops/linalg/linalg_internal.h"
 #include "tensor/min_max.h"
 
-#include <float.h>
-
 double br__linalg_rtol(const br_tensor *a)
 {
     const int64_t size = br__max(a->sizes[a->ndim - 1], a->sizes[a->ndim - 2]);
-    return (double)size * (a->dtype == BR_F32 ? FLT_EPSILON : DBL_EPSILON);
+    return (double)size * br__epsilon(a->dtype);
 }
 
 /* Returns max(atol, rtol * the largest of s) with a last dimension of size 1, or NULL with an

@@ -84,16 +84,16 @@ br_tensor *br_linalg_vander(br_tensor *x, int64_t n)
                        br__shape(x));
     br_scope *scope = br_scope_begin();
     br_tensor *column = br_unsqueeze(x->ndim > 0 ? x : br_reshape(x, BR_SHAPE(1)), -1);
-    int64_t sizes[BR_MAX_DIMS];
-    for (int i = 0; column && i < column->ndim; i++)
-        sizes[i] = column->sizes[i];
     if (!column)
         return br__composed(scope, NULL);
+    int64_t sizes[BR_MAX_DIMS], count;
+    for (int i = 0; i < column->ndim; i++)
+        sizes[i] = column->sizes[i];
     sizes[column->ndim - 1] = n;
-    int64_t count;
     if (!br__check_sizes(op, column->ndim, sizes, x->dtype, &count))
         return br__composed(scope, NULL);
-    sizes[column->ndim - 1] = n - 1;
-    br_tensor *powers = br_cumprod(br_expand(column, column->ndim, sizes), -1);
-    return br__composed(scope, br_cat(BR_INPUTS(br_ones_like(column), powers), -1));
+    /* Not a cumulative product, whose gradient divides by x. Small integers could not hold n. */
+    br_tensor *base = br__is_floating(x->dtype) ? column : br_to(column, BR_I64);
+    br_tensor *y = br_pow(base, br_new_arange(x, 0, (double)n, 1, base ? base->dtype : x->dtype));
+    return br__composed(scope, x->dtype == BR_BOOL ? y : br_to(y, x->dtype));
 }

@@ -57,8 +57,9 @@ typedef enum br_qr_mode {
  * m > n. */
 BR_API br_tensor *br_linalg_qr(br_tensor *a, br_qr_mode mode, br_tensor **r);
 
-/* Returns the first n columns of the product of k Householder reflections I - tau[i] v_i v_i^T, k <=
- * n <= m: v_i has zeros, a 1 in row i, and below it the elements of column i of a [*, m, n]. tau is
+/* Returns the first n columns of the product of k Householder reflections I - tau[i] v_i v_i^T, k
+ * <= n <= m: v_i has zeros, a 1 in row i, and below it the elements of column i of a [*, m, n]. tau
+ * is
  * [*, k]. */
 BR_API br_tensor *br_linalg_householder_product(br_tensor *a, br_tensor *tau);
 
