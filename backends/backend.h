@@ -179,7 +179,8 @@ struct br_backend {
     void (*dequantize)(const br_tensor *y, const br_tensor *x, const br_tensor *rows);
 
     /* Factorizes matrices and solves systems of equations. Returns false with an error if the
-     * library that computes is missing. */
+     * library that computes is missing, or cannot process matrices of this size, or if memory runs
+     * out. */
     bool (*linalg)(const char *op, const br_linalg_work *work);
 
     /* Computes Fourier transforms. Returns false with an error if memory runs out, or if the

@@ -70,7 +70,6 @@ EXCEPTIONS = {
     "long": CHANNELS_LAST,
     "nn.functional.batch_norm": "a sample's input has shape [0], so it has no channels",
     "nn.functional.poisson_nll_loss": "for integers, PyTorch rounds terms that cancel in f32",
-    "norm nuc": "Brasa has no singular value decomposition",
 }
 
 # Operations that must be in the table.

@@ -101,6 +101,92 @@ static br_tensor *both_parts_of(br_tensor *x)
     return br_expand(br_unsqueeze(x, -1), br_ndim(x) + 1, sizes);
 }
 
+/* Returns x [*, m, n] as matrices whose singular values are far apart, or x like regular(). */
+static br_tensor *separated(br_tensor *x)
+{
+    const int n = x ? br_ndim(x) : 0;
+    if (n < 2 || !br_is_floating(x))
+        return x;
+    const int64_t columns = br_size(x, -1);
+    br_tensor *scales = br_arange(1, (double)columns + 1, 1, br_dtype_of(x));
+    br_tensor *diagonal = br_mul(br_eye(br_size(x, -2), columns, br_dtype_of(x)), scales);
+    return br_add(br_mul_scalar(x, 0.25), br_mul_scalar(diagonal, 2));
+}
+
+/* Returns the same with the rows in the opposite order, so that they are exchanged in an LU
+ * factorization. */
+static br_tensor *flipped(br_tensor *x)
+{
+    br_tensor *a = separated(x);
+    return a == x ? x : br_flip(a, BR_DIMS(-2));
+}
+
+/* Returns a symmetric matrix whose eigenvalues are far apart, or x like regular(). */
+static br_tensor *symmetric(br_tensor *x)
+{
+    if (regular(x) == x)
+        return x;
+    br_tensor *a = separated(x);
+    return br_mul_scalar(br_add(a, br_transpose(a, -2, -1)), 0.5);
+}
+
+/* Returns x [*, n, n] with twice as many rows, or x like regular(). */
+static br_tensor *tall(br_tensor *x)
+{
+    return regular(x) == x ? x : br_cat(BR_INPUTS(br_mul_scalar(x, 0.5), x), -2);
+}
+
+/* Returns matrices whose last row is the sum of the others, or x like regular(). The first matrix
+ * of a batch is regular. */
+static br_tensor *of_lower_rank(br_tensor *x)
+{
+    if (regular(x) == x || br_numel(x) == 0)
+        return x;
+    br_tensor *a = separated(x), *rows = br_narrow(a, -2, 0, br_size(a, -2) - 1);
+    br_tensor *y = br_cat(BR_INPUTS(rows, br_sum_dim(rows, BR_DIMS(-2), true)), -2);
+    if (br_ndim(x) > 2)
+        y = br_cat(BR_INPUTS(br_narrow(a, 0, 0, 1), br_narrow(y, 0, 1, br_size(y, 0) - 1)), 0);
+    return y;
+}
+
+/* Returns x [b, c, c, b], regular as a matrix. */
+static br_tensor *folded(br_tensor *x)
+{
+    if (!x || br_ndim(x) != 4 || !br_is_floating(x))
+        return x;
+    const int64_t n = br_size(x, 0) * br_size(x, 1);
+    return br_reshape(regular(br_reshape(x, BR_SHAPE(n, n))), br_ndim(x), br_sizes(x));
+}
+
+/* Returns the last row as the pivot of each row of x [*, n, n]. */
+static br_tensor *last_pivots(const br_tensor *x)
+{
+    const int n = x ? br_ndim(x) : 0;
+    return n < 2 ? NULL : br_full(n - 1, br_sizes(x), (double)br_size(x, -1), BR_I32);
+}
+
+/* Replaces a part by its absolute values, since the signs of singular vectors are undefined. */
+static void signless(int i)
+{
+    parts[i] = br_failed() ? NULL : br_abs(parts[i]);
+}
+
+/* Returns the first n parts, which are made from the matrices of x, next to each other. Different
+ * numbers are added, because the sum of the squares of orthonormal vectors is constant. */
+static br_tensor *flat(const br_tensor *x, int n)
+{
+    if (br_failed())
+        return NULL;
+    const int batch = br_ndim(x) - 2;
+    br_tensor *all[3], *y;
+    int count = 0;
+    for (int i = 0; i < n; i++)
+        if (br_ndim(parts[i]) > batch)
+            all[count++] = br_flatten(parts[i], batch, -1);
+    y = br_cat(count, all, -1);
+    return br_add(y, br_div_scalar(br_arange(0, (double)br_size(y, -1), 1, BR_F64), 8));
+}
+
 /* Each row becomes a function ... */
 #define CASE(label, expression, ...)                                          \
     static br_tensor *call_##label(br_tensor *const *x, int n, void *context) \

@@ -43,6 +43,7 @@ typedef struct op_case {
     bool random;           /* uses random numbers: tests set the same seed before every call */
     bool lapack;           /* needs LAPACK, which may be missing; refuses bf16 and f16 */
     bool fftw;             /* the same with FFTW */
+    bool two_ways;         /* without a gradient, another algorithm computes the result */
     bool drawn;            /* the random numbers depend on the dtype */
     int takes;             /* TAKES_... */
     const char *nonzero;   /* letters whose size must not be 0 */

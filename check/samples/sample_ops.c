@@ -1,6 +1,8 @@
 /* check/samples/sample_ops.c - expands the rows of sample_ops.def to functions and to a table. */
 #include "check/samples/sample_ops.h"
 
+#include <math.h>
+
 /* Argument number i of the row's signature. */
 #define T(i)   a[i].tensor
 #define TS(i)  a[i].count, a[i].tensors
@@ -14,6 +16,8 @@
 #define DIMS(i) (a[i].count ? a[i].count : all_dims(T(0), &a[i])), a[i].ints
 /* Tensor i, converted to dtype argument d if that is given. */
 #define AS(i, d) (a[d].given ? br_to(T(i), a[d].dtype) : T(i))
+/* The dimensions of matrices: the last two unless others are given. */
+#define MATRIX_DIMS(i) 2, (a[i].count == 2 ? a[i].ints : last_dims(T(0), (a[i].integer = 2, &a[i])))
 /* The result, converted to dtype argument d if that is given. */
 #define INTO(d, expression) (a[d].given ? br_to(expression, a[d].dtype) : (expression))
 /* LINE: tensor i, with shape [1] if it has no dimensions. FULL: number s as a tensor with the shape
@@ -140,6 +144,42 @@ static bool any_zero(const sample_arg *a)
         if (a->ints[i] == 0)
             return true;
     return false;
+}
+
+/* PyTorch's `ord` of a matrix as a number. */
+static br_matrix_norm norm_order(double ord)
+{
+    return ord == INFINITY    ? BR_MATRIX_NORM_INF
+           : ord == -INFINITY ? BR_MATRIX_NORM_NEG_INF
+           : ord == 1         ? BR_MATRIX_NORM_1
+           : ord == -1        ? BR_MATRIX_NORM_NEG_1
+           : ord == 2         ? BR_MATRIX_NORM_2
+           : ord == -2        ? BR_MATRIX_NORM_NEG_2
+                              : (br_matrix_norm)-1;
+}
+
+/* Replaces result i by its absolute values: the signs of eigenvectors and singular vectors are
+ * undefined. Returns the first result. */
+static br_tensor *signless(br_tensor *first, int i, br_tensor **out)
+{
+    out[i] = br_failed() ? NULL : br_abs(out[i]);
+    return first;
+}
+
+/* Leaves only the vectors of u and vh that a matrix determines, without their signs. */
+static br_tensor *reduced(br_tensor *u, br_tensor **out)
+{
+    if (br_failed())
+        return NULL;
+    const int64_t k = br_size(out[1], -1);
+    out[2] = br_abs(br_narrow(out[2], -2, 0, k));
+    return br_abs(br_narrow(u, -1, 0, k));
+}
+
+static br_tensor *transposed(br_tensor *first, int i, br_tensor **out)
+{
+    out[i] = br_failed() ? NULL : br_transpose(out[i], -2, -1);
+    return first;
 }
 
 /* Expands each row to a function ... */

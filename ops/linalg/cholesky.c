@@ -22,7 +22,7 @@ static br_tensor *lower_factor(br_tensor *a)
     br_scope *scope = br_no_grad_begin();
     br_tensor *columns = br__by_columns(a);
     const bool ok =
-        br__linalg_begin(columns, NULL, &work) && br__linalg_run(op, &work) &&
+        br__linalg_begin(op, columns, NULL, &work) && br__linalg_run(op, &work) &&
         br__linalg_succeeded(op, a, work.info,
                              "is not positive definite: not its leading minor of order");
     br_tensor *l = br_scope_return(scope, ok ? br_tril(br__mt(columns), 0) : NULL);

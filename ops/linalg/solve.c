@@ -13,8 +13,7 @@ static const char singular[] =
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
-/* Expands the batches of both to their common shape. */
-static bool join_batches(const char *op, br_tensor **a, br_tensor **b)
+bool br__join_batches(const char *op, br_tensor **a, br_tensor **b)
 {
     int64_t sizes[2][BR_MAX_DIMS];
     br_tensor *t[2] = { *a, *b };
@@ -36,6 +35,12 @@ static bool join_batches(const char *op, br_tensor **a, br_tensor **b)
     return !br_failed();
 }
 
+bool br__is_vector(const br_tensor *a, const br_tensor *b)
+{
+    return b->ndim == 1 || (b->ndim == a->ndim - 1 &&
+                            memcmp(b->sizes, a->sizes, (size_t)b->ndim * sizeof *b->sizes) == 0);
+}
+
 /* Checks a and b, whose batches it joins. */
 static bool check_system(const char *op, br_tensor **a, br_tensor **b, bool left)
 {
@@ -43,7 +48,7 @@ static bool check_system(const char *op, br_tensor **a, br_tensor **b, bool left
     if (r->ndim < 2 || r->sizes[r->ndim - (left ? 2 : 1)] != m->sizes[m->ndim - 1])
         return br_fail(BR_ERROR_SHAPE, op, "b %s must be %s for a %s", br__shape(r),
                        left ? "[*, n, k]" : "[*, k, n]", br__shape(m));
-    return join_batches(op, a, b);
+    return br__join_batches(op, a, b);
 }
 
 /* ---- solve ----------------------------------------------------------------------------------- */
@@ -64,7 +69,7 @@ static br_tensor *solution(const char *op, br_tensor *a, br_tensor *b)
 {
     br_linalg_work work = { .routine = BR_LINALG_SOLVE };
     br_tensor *factors = br__by_columns(a), *x = br__by_columns(b);
-    return br__linalg_begin(factors, x, &work) && br__linalg_run(op, &work) &&
+    return br__linalg_begin(op, factors, x, &work) && br__linalg_run(op, &work) &&
                    br__linalg_succeeded(op, a, work.info, singular)
                ? br_clone(br__mt(x))
                : NULL;
@@ -88,9 +93,7 @@ br_tensor *br_linalg_solve(br_tensor *a, br_tensor *b, bool left)
     if (!br__square(op, "a", a) || !br__compatible(op, "a", a, "b", b))
         return NULL;
     br_scope *scope = br_scope_begin();
-    const bool is_vector =
-        b->ndim == 1 || (b->ndim == a->ndim - 1 &&
-                         memcmp(b->sizes, a->sizes, (size_t)b->ndim * sizeof *b->sizes) == 0);
+    const bool is_vector = br__is_vector(a, b);
     if (b->ndim == 1 && b->sizes[0] != a->sizes[a->ndim - 1]) {
         br_fail(BR_ERROR_SHAPE, op, "b %s must be [n] or [*, n, k] for a %s", br__shape(b),
                 br__shape(a));
@@ -124,9 +127,8 @@ br_tensor *br_linalg_inv(br_tensor *a)
     if (!br__square("linalg_inv", "a", a))
         return NULL;
     br_scope *scope = br_no_grad_begin();
-    br_tensor *one = br_to_device(br_eye(a->sizes[a->ndim - 1], a->sizes[a->ndim - 1], a->dtype),
-                                  br_device_of(a));
-    br_tensor *y = br_scope_return(scope, solution("linalg_inv", a, br_expand_as(one, a)));
+    br_tensor *y =
+        br_scope_return(scope, solution("linalg_inv", a, br_expand_as(br__identity_like(a), a)));
     br_scope_end(scope);
     br_save(br_record(&inv_op, y, BR_INPUTS(a), NULL, 0), 0, y);
     return y;
@@ -163,7 +165,7 @@ static br_tensor *solve_triangle(br_tensor *a, br_tensor *b, triangle t)
                             .unit = t.unit };
     br_scope *scope = br_no_grad_begin();
     br_tensor *matrix = br_contiguous(br__mt(a)), *columns = br__by_columns(b);
-    const bool ok = br__linalg_begin(matrix, columns, &work) && br__linalg_run(op, &work);
+    const bool ok = br__linalg_begin(op, matrix, columns, &work) && br__linalg_run(op, &work);
     br_tensor *x = br_scope_return(scope, ok ? br_clone(br__mt(columns)) : NULL);
     br_scope_end(scope);
     br_node *node = br_record(&solve_triangular_op, x, BR_INPUTS(a, b), &t, sizeof t);

@@ -185,7 +185,7 @@ WORK_ENTRY(bool, attention_grad, (const char *op, const br_attention_tensors *gi
            ATTENTION)
 WORK_ENTRY(bool, matmul, (const br_matmul_tensors *given), (&w), &w.a, &w.b, &w.bias, &w.c)
 WORK_ENTRY(bool, linalg, (const char *op, const br_linalg_work *given), (op, &w), &w.a, &w.b,
-           &w.pivots, &w.info)
+           &w.pivots, &w.info, &w.values, &w.u, &w.vt, &w.rank)
 WORK_ENTRY(bool, fft, (const char *op, const br_fft_work *given), (op, &w), &w.x, &w.y)
 #define CROSS_ENTROPY                                                                           \
     &w.scores, &w.target, &w.class_weight, &w.losses, &w.reduced, &w.sums, &w.dy, &w.dscores

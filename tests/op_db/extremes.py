@@ -64,7 +64,8 @@ NO_SECOND = special.NO_SECOND | {
 }
 # Parts of the names of operations with products of vectors. They take denormal numbers as 0, and add in float32, so
 # that sums of huge products may overflow in between.
-PRODUCTS = "mm", "mv", "matmul", "linear", "conv", "einsum", "attention", "addr", "cdist", "cosine_similarity"
+PRODUCTS = ("mm", "mv", "matmul", "linear", "conv", "einsum", "attention", "addr", "cdist", "cosine_similarity",
+            "multi_dot", "matrix_power")
 # Operations whose results may be numbers where they are NaN in PyTorch: losses in which a target or a weight of 0
 # leaves out an element, even one whose loss is infinite; and batch norm, where PyTorch subtracts infinities.
 LEAVES_OUT = {f"nn.functional.{name}" for name in (
@@ -224,8 +225,7 @@ def main():
     listed = subprocess.run([options.brasa, "check", "--list-ops"], stdout=subprocess.PIPE, check=True)
     names = {op["name"] for op in json.loads(listed.stdout)} & set(options.only or [op.name for op in op_db])
     options.directory.mkdir(parents=True, exist_ok=True)
-    chosen = [i for i, op in enumerate(op_db)
-              if op.name in names and op.name not in LEFT_OUT and op.supports_autograd and op.supports_dtype(torch.float64, "cpu")]
+    chosen = [i for i, op in enumerate(op_db) if op.name in names and special.is_compared(op, LEFT_OUT)]
     with multiprocessing.Pool(initializer=record.be_quiet) as pool:
         pool.map(functools.partial(record_number, options), chosen, chunksize=1)
 

@@ -13,10 +13,12 @@ static const struct routine {
     const char *name;
     size_t offset;
 } routines[] = {
-    { "getrf_", offsetof(br_lapack, getrf) },
-    { "getrs_", offsetof(br_lapack, getrs) },
-    { "potrf_", offsetof(br_lapack, potrf) },
-    { "trsm_", offsetof(br_lapack, trsm) },
+    { "getrf_", offsetof(br_lapack, getrf) }, { "getrs_", offsetof(br_lapack, getrs) },
+    { "potrf_", offsetof(br_lapack, potrf) }, { "trsm_", offsetof(br_lapack, trsm) },
+    { "geqrf_", offsetof(br_lapack, geqrf) }, { "orgqr_", offsetof(br_lapack, orgqr) },
+    { "syevd_", offsetof(br_lapack, syevd) }, { "gesdd_", offsetof(br_lapack, gesdd) },
+    { "gels_", offsetof(br_lapack, gels) },   { "gelsy_", offsetof(br_lapack, gelsy) },
+    { "gelsd_", offsetof(br_lapack, gelsd) }, { "gelss_", offsetof(br_lapack, gelss) },
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -17,6 +17,30 @@ typedef struct br_lapack {
     void (*trsm)(const char *side, const char *uplo, const char *trans, const char *diag,
                  const int *m, const int *n, const void *alpha, const void *a, const int *lda,
                  void *b, const int *ldb, size_t, size_t, size_t, size_t);
+    /* The routines below need memory: `work` of `lwork` numbers, and some `iwork` of integers. If
+     * lwork is -1, they only write the number that is needed to work[0], and to iwork[0]. */
+    void (*geqrf)(const int *m, const int *n, void *a, const int *lda, void *tau, void *work,
+                  const int *lwork, int *info);
+    void (*orgqr)(const int *m, const int *n, const int *k, void *a, const int *lda,
+                  const void *tau, void *work, const int *lwork, int *info);
+    void (*syevd)(const char *jobz, const char *uplo, const int *n, void *a, const int *lda,
+                  void *w, void *work, const int *lwork, int *iwork, const int *liwork, int *info,
+                  size_t, size_t);
+    void (*gesdd)(const char *jobz, const int *m, const int *n, void *a, const int *lda, void *s,
+                  void *u, const int *ldu, void *vt, const int *ldvt, void *work, const int *lwork,
+                  int *iwork, int *info, size_t);
+    void (*gels)(const char *trans, const int *m, const int *n, const int *nrhs, void *a,
+                 const int *lda, void *b, const int *ldb, void *work, const int *lwork, int *info,
+                 size_t);
+    void (*gelsy)(const int *m, const int *n, const int *nrhs, void *a, const int *lda, void *b,
+                  const int *ldb, int *jpvt, const void *rcond, int *rank, void *work,
+                  const int *lwork, int *info);
+    void (*gelsd)(const int *m, const int *n, const int *nrhs, void *a, const int *lda, void *b,
+                  const int *ldb, void *s, const void *rcond, int *rank, void *work,
+                  const int *lwork, int *iwork, int *info);
+    void (*gelss)(const int *m, const int *n, const int *nrhs, void *a, const int *lda, void *b,
+                  const int *ldb, void *s, const void *rcond, int *rank, void *work,
+                  const int *lwork, int *info);
 } br_lapack;
 
 /* Opens LAPACK unless it is open. Returns its routines for a dtype, f32 or f64, or NULL with an

@@ -1,19 +1,8 @@
 /* tests/ops/linalg/test_linalg.c - linear algebra: known values, errors, and a missing LAPACK. The
  * gradients are tested by the rows of op_cases.def. */
-#include "tests/ops/cases.h"
+#include "tests/ops/linalg/linalg.h"
 
 TestSuite(linalg, .init = check_begin, .fini = check_end);
-
-static void skip_without_lapack(void)
-{
-    if (!case_can_run(&(op_case){ .lapack = true }))
-        cr_skip_test("LAPACK is missing: install liblapack3");
-}
-
-static br_tensor *matrix(double a, double b, double c, double d)
-{
-    return br_from_f64(BR_SHAPE(2, 2), (double[]){ a, b, c, d });
-}
 
 /* Small integers: the results are exact. */
 Test(linalg, known_values)
@@ -39,7 +28,9 @@ Test(linalg, known_values)
                        matrix(1, -0.5, 2, 1)));
     cr_expect(br_equal(br_cholesky_solve(matrix(8, 0, 22, 9), matrix(2, 1, 0, 3), true),
                        matrix(1, -0.5, 2, 1)));
-    cr_expect_eq(br_item(br_linalg_det(br_zeros(BR_SHAPE(0, 0), BR_F64))), 1);
+    br_tensor *empty = br_set_requires_grad(br_zeros(BR_SHAPE(0, 0), BR_F64), true);
+    cr_expect_eq(br_item(br_linalg_det(empty)), 1);
+    cr_expect(br_backward(br_linalg_det(empty)), "%s", br_error_message());
     cr_expect_eq(br_item(br_linalg_slogdet(matrix(1, 2, 2, 4), &sign)), -INFINITY);
     cr_expect_eq(br_item(sign), 0);
     br_scope_end(scope);
@@ -54,6 +45,46 @@ Test(linalg, gradient_of_a_unit_triangle)
     br_tensor *x = br_linalg_solve_triangular(a, matrix(5, 2, 1, 1), true, true, true);
     cr_expect(br_backward(br_sum(x)), "%s", br_error_message());
     cr_expect(br_equal(br_grad_of(a), matrix(0, -2, 0, 0)));
+    br_scope_end(scope);
+}
+
+static br_tensor *det(br_tensor *const *x, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    return br_linalg_det(x[0]);
+}
+
+/* Returns the gradients of the determinants of a. */
+static br_tensor *gradient_of_det(br_tensor *a)
+{
+    br_tensor *y = br_linalg_det(a), *dx = NULL, *one = br_ones_like(y);
+    br_grad(1, &y, 1, &a, &dx, BR_OPTIONS(br_grad, .gradients = &one));
+    return dx;
+}
+
+/* Gradients are cofactors: those of singular matrices, also if rounding hides the 0, and of regular
+ * ones in one batch. */
+Test(linalg, gradient_of_det_of_singular_matrices)
+{
+    skip_without_lapack();
+    br_scope *scope = br_scope_begin();
+    const double numbers[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 0, 0, 0, 3, 0, 0, 0, 4,
+                               1, 2, 3, 2, 4, 6, 1, 1, 0, 1, 2, 3, 2, 4, 6, 3, 6, 9 };
+    const double cofactors[] = { -3, 6, -3, 6, -12, 6, -3, 6, -3, 12, 0, 0, 0, 8, 0, 0, 0, 6,
+                                 -6, 6, -2, 3, -3,  1, 0,  0, 0,  0,  0, 0, 0, 0, 0, 0, 0, 0 };
+    br_tensor *a = br_from_f64(BR_SHAPE(4, 3, 3), numbers);
+    br_set_requires_grad(a, true);
+    check_near(gradient_of_det(a), br_from_f64(BR_SHAPE(4, 3, 3), cofactors), 1e-13);
+    br_tensor *first = br_set_requires_grad(br_clone(br_detach(br_narrow(a, 0, 0, 3))), true);
+    cr_expect(br_gradcheck(det, NULL, 1, &first, TIGHTLY), "%s", br_error_message());
+    cr_expect(br_gradgradcheck(det, NULL, 1, &first, TIGHTLY), "%s", br_error_message());
+    br_tensor *zero = br_set_requires_grad(br_zeros(BR_SHAPE(1, 1), BR_F64), true);
+    cr_expect_eq(br_item(gradient_of_det(zero)), 1);
+    /* A small determinant is no reason to compute singular values, here equal ones. */
+    br_tensor *small = br_set_requires_grad(br_mul_scalar(br_eye(5, 5, BR_F64), 1e-4), true);
+    cr_expect(br_gradgradcheck(det, NULL, 1, &small, BR_OPTIONS(br_gradcheck, .atol = 1e-18)), "%s",
+              br_error_message());
     br_scope_end(scope);
 }
 
@@ -76,7 +107,7 @@ Test(linalg, errors)
     check_fails(br_linalg_solve(good, br_ones(BR_SHAPE(3, 2), BR_F64), true) != NULL,
                 "must be [*, n, k]");
     br_set_requires_grad(singular, true);
-    check_fails(br_backward(br_linalg_det(singular)), "is singular");
+    check_fails(br_backward(br_linalg_slogdet(singular, NULL)), "is singular");
     br_scope_end(scope);
 }
 
