@@ -92,8 +92,8 @@ br_tensor *br_linalg_vander(br_tensor *x, int64_t n)
     sizes[column->ndim - 1] = n;
     if (!br__check_sizes(op, column->ndim, sizes, x->dtype, &count))
         return br__composed(scope, NULL);
-    /* Not a cumulative product, whose gradient divides by x. Small integers could not hold n. */
+    /* Not a cumulative product, whose gradient divides by x. Integers are i64. */
     br_tensor *base = br__is_floating(x->dtype) ? column : br_to(column, BR_I64);
     br_tensor *y = br_pow(base, br_new_arange(x, 0, (double)n, 1, base ? base->dtype : x->dtype));
-    return br__composed(scope, x->dtype == BR_BOOL ? y : br_to(y, x->dtype));
+    return br__composed(scope, y);
 }

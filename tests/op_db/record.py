@@ -433,10 +433,20 @@ def cross_entropy_of_two(x, target, weight=None, reduction="mean"):
     return losses if reduction == "none" else getattr(losses, reduction)()
 
 
-# Operations whose gradients in PyTorch are inexact in float64: hardsigmoid uses 1 / 6 in float32, and
-# binary_cross_entropy's second order divides by x^2 (1 - x)^2 + 1e-12. The gradients of these formulas are
-# used instead.
+def product_of_reflections(a, tau):
+    m, n = a.shape[-2:]
+    product, vectors = torch.eye(m, dtype=a.dtype), a.tril(-1) + torch.eye(m, n, dtype=a.dtype)
+    for i in range(tau.shape[-1]):
+        v = vectors[..., i:i + 1]
+        product = product - tau[..., i, None, None] * (product @ v) @ v.mT
+    return product[..., :n]
+
+
+# Operations whose gradients in PyTorch are inexact in float64: hardsigmoid uses 1 / 6 in float32, householder_product
+# multiplies by inverses of reflections, and binary_cross_entropy's second order divides by x^2 (1 - x)^2 + 1e-12. The
+# gradients of these formulas are used instead.
 FORMULAS = {"nn.functional.hardsigmoid": relu6_of_3_more,
+            "linalg.householder_product": product_of_reflections,
             "nn.functional.binary_cross_entropy": cross_entropy_of_two}
 
 
