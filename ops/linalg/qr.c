@@ -10,6 +10,8 @@ static void qr_backward(br_node *node, br_tensor *dq, br_tensor **dx)
 {
     const br_qr_mode mode = *(const br_qr_mode *)br_params(node);
     br_tensor *q = br_saved(node, 0), *r = br_saved(node, 1), *dr = br_output_grad(node, 1);
+    if (!q || !r)
+        return;
     const int64_t m = r->sizes[r->ndim - 2], n = r->sizes[r->ndim - 1];
     if (mode == BR_QR_R || (mode == BR_QR_COMPLETE && m > n)) {
         br_fail(BR_ERROR_ARGUMENT, "linalg_qr",

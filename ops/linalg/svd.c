@@ -15,9 +15,11 @@ static br_tensor *by_gaps(br_tensor *x, br_tensor *s)
  * 2016). */
 static void svd_backward(br_node *node, br_tensor *du, br_tensor **dx)
 {
-    br_tensor *s = br_saved(node, 1), *ds = br_output_grad(node, 1), *dvh = br_output_grad(node, 2);
+    br_tensor *u = br_saved(node, 0), *s = br_saved(node, 1), *vh = br_saved(node, 2);
+    br_tensor *ds = br_output_grad(node, 1), *dvh = br_output_grad(node, 2);
+    if (!u || !s || !vh)
+        return;
     const int64_t k = s->sizes[s->ndim - 1];
-    br_tensor *u = br_saved(node, 0), *vh = br_saved(node, 2);
     const bool is_tall = u->sizes[u->ndim - 2] > k, is_wide = vh->sizes[vh->ndim - 1] > k;
     u = br__columns(u, k);
     vh = br__rows(vh, k);
