@@ -55,7 +55,7 @@ static bool transform_matrix(const char *op, const br_fft_rows *row, int64_t n1,
 /* Transforms adjacent rows, each of which is a matrix. */
 static bool transform_long(const char *op, const br_fft_rows *w, int64_t n1)
 {
-    br_fft_twiddles t = { .n = w->n };
+    br_fft_twiddles t = { 0 };
     while (w->n >> 2 * t.bits > 0)
         t.bits++;
     const int64_t few = INT64_C(1) << t.bits, many = (w->n >> t.bits) + 1;

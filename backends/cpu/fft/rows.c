@@ -66,8 +66,7 @@ static void copy_rows(char *to, int64_t to_step, int64_t to_row, const char *fro
 
 /* ---- Factors --------------------------------------------------------------------------------- */
 
-/* Sets *real and *imag to the power of exp(-2 pi i / n) for an exponent below n, or its
- * conjugate. */
+/* Sets *real and *imag to a power, whose exponent is less than the number of all elements. */
 static void twiddle(const br_fft_twiddles *t, int64_t power, double *real, double *imag)
 {
     const double *low = t->low + 2 * (power & ((1 << t->bits) - 1));
@@ -107,22 +106,19 @@ static void twiddle(const br_fft_twiddles *t, int64_t power, double *real, doubl
     static void twist_##name(type *y, int64_t n, int64_t row, const br_fft_twiddles *t)  \
     {                                                                                    \
         type first_real[TWIDDLES], first_imag[TWIDDLES], real[TWIDDLES], imag[TWIDDLES]; \
-        const int64_t step = row * TWIDDLES % t->n;                                      \
         double a, b;                                                                     \
         for (int64_t i = 0; i < TWIDDLES; i++) {                                         \
-            twiddle(t, i *row % t->n, &a, &b);                                           \
+            twiddle(t, i *row, &a, &b);                                                  \
             first_real[i] = (type)a;                                                     \
             first_imag[i] = (type)b;                                                     \
         }                                                                                \
-        for (int64_t k = 0, power = 0; k < n; k += TWIDDLES, y += 2 * TWIDDLES) {        \
-            twiddle(t, power, &a, &b);                                                   \
+        for (int64_t k = 0; k < n; k += TWIDDLES, y += 2 * TWIDDLES) {                   \
+            twiddle(t, k *row, &a, &b);                                                  \
             for (int64_t i = 0; i < TWIDDLES; i++) {                                     \
                 real[i] = (type)a * first_real[i] - (type)b * first_imag[i];             \
                 imag[i] = (type)a * first_imag[i] + (type)b * first_real[i];             \
             }                                                                            \
             const int64_t count = br__min(TWIDDLES, n - k);                              \
-            power += step;                                                               \
-            power -= power < t->n ? 0 : t->n;                                            \
             for (int64_t i = 0; i < count; i++) {                                        \
                 const type re = y[2 * i], im = y[2 * i + 1];                             \
                 y[2 * i] = re * real[i] - im * imag[i];                                  \

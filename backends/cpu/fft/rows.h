@@ -13,12 +13,11 @@ typedef struct br_fft_side {
 } br_fft_side;
 
 /* Factors of the elements of y: the k-th of row r is multiplied by the power r k of exp(-2 pi i /
- * n), or of its conjugate. */
+ * n), or of its conjugate, where n is the number of elements of all rows. The tables have pairs. */
 typedef struct br_fft_twiddles {
-    int64_t n;
     int bits;
-    const double *low,
-        *high; /* pairs: the powers 0, 1, .. below 2^bits, and the multiples of 2^bits */
+    const double *low;  /* the powers 0, 1, .. below 2^bits */
+    const double *high; /* the powers that are multiples of 2^bits */
 } br_fft_twiddles;
 
 typedef struct br_fft_rows {
