@@ -87,6 +87,11 @@ br_tensor *br__view_of(br_tensor *t, int ndim, const int64_t *sizes, const int64
 br_tensor *br__view_at(br_tensor *t, const br_tensor *window);
 /* Returns the position of t's first element relative to that of `base`, in elements. */
 int64_t br__offset_in(const br_tensor *base, const br_tensor *t);
+/* Returns the position of t's first element in its storage, in elements, or -1 if it is between two
+ * elements. */
+int64_t br__storage_offset(const br_tensor *t);
+/* Returns the number of elements of t's dtype that its storage has room for. */
+int64_t br__storage_numel(const br_tensor *t);
 /* Returns a tensor that shares t's elements, but that autograd treats as an ordinary tensor, not as
  * a view. */
 br_tensor *br__detached(const br_tensor *t);

@@ -391,6 +391,17 @@ int64_t br__offset_in(const br_tensor *base, const br_tensor *t)
     return (t->data - base->data) / (ptrdiff_t)br__dtype_size(t->dtype);
 }
 
+int64_t br__storage_offset(const br_tensor *t)
+{
+    const ptrdiff_t bytes = t->data - t->storage->data, size = (ptrdiff_t)br__dtype_size(t->dtype);
+    return bytes % size == 0 ? bytes / size : -1;
+}
+
+int64_t br__storage_numel(const br_tensor *t)
+{
+    return (int64_t)(t->storage->bytes / br__dtype_size(t->dtype));
+}
+
 br_tensor *br__detached(const br_tensor *t)
 {
     return make_view(t, t->ndim, t->sizes, t->strides, t->data);

@@ -108,11 +108,9 @@ br_tensor *br_as_strided(br_tensor *x, int ndim, const int64_t *sizes, const int
     int64_t reach;
     if (!br__required(op, "x", x) || !good_strides(op, ndim, sizes, strides, x->dtype, &reach))
         return NULL;
-    const int64_t size = (int64_t)br__dtype_size(x->dtype);
-    const int64_t bytes_before = x->data - x->storage->data, own = bytes_before / size;
+    const int64_t own = br__storage_offset(x), elements = br__storage_numel(x);
     const int64_t first = storage_offset == BR_NONE ? own : storage_offset;
-    const int64_t elements = (int64_t)x->storage->bytes / size;
-    if (bytes_before % size != 0)
+    if (own < 0)
         return br_fail(BR_ERROR_STATE, op,
                        "x begins between two elements of its storage: clone it first");
     if (first < 0 || (reach >= 0 && reach >= elements - first))
@@ -152,8 +150,7 @@ br_tensor *br_empty_strided(int ndim, const int64_t *sizes, const int64_t *strid
 /* Gives x the elements of its storage from its first one on, and room for `numel`. */
 static bool grow(const char *op, br_tensor *x, int64_t numel)
 {
-    const int64_t size = (int64_t)br__dtype_size(x->dtype);
-    const int64_t kept = ((int64_t)x->storage->bytes - (x->data - x->storage->data)) / size;
+    const int64_t kept = br__storage_numel(x) - br__max(br__storage_offset(x), 0);
     if (numel <= kept)
         return true;
     if (atomic_load(&x->storage->refs) > 1 || x->storage->memory == BR_BORROWED) {
@@ -179,6 +176,7 @@ static bool grow(const char *op, br_tensor *x, int64_t numel)
 br_tensor *br_resize_(br_tensor *x, int ndim, const int64_t *sizes)
 {
     static const char op[] = "resize_";
+    BR_OP(op);
     int64_t numel;
     if (!br__required(op, "x", x) || !br__check_sizes(op, ndim, sizes, x->dtype, &numel))
         return NULL;
