@@ -193,5 +193,7 @@ br_tensor *br_resize_(br_tensor *x, int ndim, const int64_t *sizes)
         memcpy(x->sizes, sizes, (size_t)ndim * sizeof *sizes);
     br__default_strides(ndim, x->sizes, x->strides);
     br__changed_by(x, op);
+    if (BR_PROFILING)
+        br__thread.events->result(x);
     return x;
 }
