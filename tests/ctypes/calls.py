@@ -23,7 +23,9 @@ PROTOTYPES = [(sizes, "BR_F32") for sizes in SHAPES] + [
     ((3,), "BR_BOOL"), ((2, 3), "BR_F64"), LEAF, ((1,), "lengths"), None]
 ASCENDING, DESCENDING = "0, 1, 2, ...", "..., 2, 1, 0"
 NUMBERS = 1, 0, 2, -1, ASCENDING, DESCENDING
-MORE_NUMBERS = {"br_rope": (4,)}  # an even dim and the number of a floating dtype
+# An even dim and the number of a floating dtype; a length, and the last dimension; a window of four samples.
+MORE_NUMBERS = {"br_rope": (4,), "br_stft": (4,),
+                **{f"br_fft_{name}": ((2, -1, 0),) for name in ("fft", "ifft", "hfft", "irfft")}}
 FOR_MODULES = 1, 2, 3, 4, DESCENDING
 ARRAYS = (1,), (0,), (2, 3), (0, 1), (), (1, 1)
 GGUF_KEYS = {"integer": "int32", "number": "float32", "bool": "bool", "string": "string", "type": "int32", "size": "bool"}
@@ -226,7 +228,9 @@ class Finder:
             elif kind == ctypes.c_void_p:
                 value = None if TENSOR.fullmatch(text) else self.pointer(text, way)
             else:
-                value = kind(24 if text == "size_t bytes" else {ASCENDING: at, DESCENDING: numbers - 1 - at}.get(way.number, way.number))
+                number = (way.number[at] if isinstance(way.number, tuple) else
+                          {ASCENDING: at, DESCENDING: numbers - 1 - at}.get(way.number, way.number))
+                value = kind(24 if text == "size_t bytes" else number)
                 at += 1
             counted = isinstance(value, ctypes.Array) and not RESULTS.fullmatch(text)
             if counted and i > 0 and COUNT.fullmatch(texts[i - 1]):

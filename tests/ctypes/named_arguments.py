@@ -24,7 +24,7 @@ EXEMPT = re.compile(r"br_(release|retain|\w*_free|scope_\w+|module_(enter\w*|lea
 # Functions whose shapes are checked by the operations that they call, as in the notebooks, and whose forward functions
 # leave all checks to the modules that they call: the message begins with the path of that module.
 COMPOSED = re.compile(r"br_(anatomy|architecture|bert|scratch|vanilla)_\w+")
-WITHOUT = 17  # most functions for which no call succeeds
+WITHOUT = 18  # most functions for which no call succeeds
 STALE = 1  # in the place of a result before the call
 INNER = re.compile(r"[\w.]+: \w+: ")
 
