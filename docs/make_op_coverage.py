@@ -57,6 +57,7 @@ These operations pass less than 95 % of their samples:
 
 # Why less than 95 % of the samples of some operations pass, by name and variant.
 EXCEPTIONS = {
+    "as_strided partial_views": "a view has elements of the storage that the recorded input lacks",
     "bfloat16": CHANNELS_LAST,
     "bool": CHANNELS_LAST,
     "byte": CHANNELS_LAST,
