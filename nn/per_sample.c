@@ -55,11 +55,12 @@ static br_tensor *keep_input(br_module *module, br_tensor *x, void *context)
     return NULL;
 }
 
-/* Returns the path of a layer in its model, for messages, in scratch memory. */
-static const char *path_of(const layer *l)
+enum { PATH = 256 };
+
+/* Returns the path of a layer in its model, for messages. */
+static const char *path_of(const layer *l, char *path)
 {
-    static _Thread_local char path[256];
-    return br_module_path(l->state->module, path, sizeof path) && *path ? path : "the module";
+    return br_module_path(l->state->module, path, PATH) && *path ? path : "the module";
 }
 
 static br_tensor *keep_call(br_module *module, br_tensor *y, void *context)
@@ -68,15 +69,17 @@ static br_tensor *keep_call(br_module *module, br_tensor *y, void *context)
     layer *l = context;
     run *r = l->run;
     br_tensor *x = l->input;
+    char path[PATH];
     l->input = NULL;
     if (!x)
-        return br_fail(BR_ERROR_STATE, op, "%s, a %s, was entered without its input", path_of(l),
-                       l->rule->class_name);
+        return br_fail(BR_ERROR_STATE, op, "%s, a %s, was entered without its input",
+                       path_of(l, path), l->rule->class_name);
     if (x->ndim < l->rule->min_dims || x->sizes[0] != r->batch || y->sizes[0] != r->batch)
         return br_fail(BR_ERROR_SHAPE, op,
                        "the input of %s, a %s, is %s, must have at least %d dimensions, of which "
                        "the first is the batch of %" PRId64,
-                       path_of(l), l->rule->class_name, br__shape(x), l->rule->min_dims, r->batch);
+                       path_of(l, path), l->rule->class_name, br__shape(x), l->rule->min_dims,
+                       r->batch);
     seen_call *grown = br__grow(r->calls, &r->call_capacity, r->n_calls, sizeof *r->calls);
     if (!grown)
         return NULL;
@@ -190,13 +193,14 @@ static void count_use(br_tensor *leaf, void *context)
  * result was changed since. */
 static bool check_calls(run *r, br_tensor *loss)
 {
+    char path[PATH];
     for (int64_t i = 0; i < r->n_calls; i++) {
         const seen_call *c = &r->calls[i];
         const br_module_state *state = c->layer->state;
         if (br_tensor_version(c->x) != c->x_version || br_tensor_version(c->y) != c->y_version)
             return br_fail(BR_ERROR_STATE, op,
                            "the input or the result of %s, a %s, was changed in place",
-                           path_of(c->layer), state->class_name);
+                           path_of(c->layer, path), state->class_name);
         for (int64_t k = 0; k < state->n_entries; k++) {
             parameter *p = find_parameter(r, state->entries[k].tensor);
             if (p)

@@ -11,7 +11,8 @@ typedef struct problem {
     br_module base;
     br_tensor *a, *b; /* [3], [2, 2] */
     bool rosenbrock;
-    double sign; /* of the loss */
+    const double *waves; /* frequency, weights of squares and fourth powers; NULL: another loss */
+    double sign;         /* of the loss */
     br_optim *optim;
     int calls, fail_at; /* fail_at: this call fails; 0: none */
 } problem;
@@ -47,6 +48,12 @@ static br_tensor *loss_at(problem *p, br_tensor *x)
         br_tensor *valley = br_square(br_sub(next, br_square(now)));
         br_tensor *slope = br_square(br_sub_scalar(now, 1));
         return br_sum(br_add(br_mul_scalar(valley, 100), slope));
+    }
+    if (p->waves) {
+        br_tensor *square = br_square(x), *y = br_sin(br_mul_scalar(x, p->waves[0]));
+        y = br_add(y, br_mul_scalar(square, p->waves[1]));
+        y = br_sum(br_add(y, br_mul_scalar(br_square(square), p->waves[2])));
+        return br_add(y, br_sin(br_mul(br_select(x, 0, 0), br_select(x, 0, 1))));
     }
     br_tensor *weights = br_arange(1, 8, 1, br_dtype_of(x));
     br_tensor *squares = br_mul(weights, br_square(br_sub_scalar(x, 0.5)));
@@ -127,6 +134,29 @@ Test(lbfgs, line_search_equals_pytorch)
                 lbfgs_wolfe_short);
     check_steps(rosenbrock(), WOLFE(.lr = 50, .max_iter = 5), 1e-9, lbfgs_wolfe_large);
     check_steps(rosenbrock(), WOLFE(.lr = 1e-3, .max_iter = 5), 1e-9, lbfgs_wolfe_small);
+}
+
+/* The last number is the factor of the first position. */
+static problem *waves(const double *numbers)
+{
+    problem *p = problem_new(BR_F64);
+    p->waves = numbers;
+    br_scope *scope = br_no_grad_begin();
+    br_mul_scalar_(p->a, numbers[3]);
+    br_mul_scalar_(p->b, numbers[3]);
+    br_scope_end(scope);
+    return p;
+}
+
+/* The second trial rises; two trials are close to an end; the slope changes at the higher end. */
+Test(lbfgs, line_search_among_waves_equals_pytorch)
+{
+    check_steps(waves((double[]){ 9, 0.1, 0.01, 3 }), WOLFE(.lr = 2, .max_iter = 3), 1e-9,
+                lbfgs_waves_rise);
+    check_steps(waves((double[]){ 2, 1, 0.01, 2 }), WOLFE(.lr = 5, .max_iter = 3), 1e-9,
+                lbfgs_waves_close);
+    check_steps(waves((double[]){ 4, 0.3, 0, 1 }), WOLFE(.lr = 5, .max_iter = 3), 1e-9,
+                lbfgs_waves_slope);
 }
 
 Test(lbfgs, finds_the_minimum_in_f32)
