@@ -264,6 +264,38 @@ Test(optim_kinds, every_allocation_may_fail)
     fail_in_turn(run_everything, "run everything");
 }
 
+/* ---- ASGD ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    br_module base;
+    br_tensor *p;
+} point;
+
+/* PyTorch's averages after t0 = 2: they are the parameter until step 4. */
+Test(optim_kinds, asgd_averages)
+{
+    const double want[][2] = { { 0.8686270086022854, -1.8099183950816717 },
+                               { 0.913860999412609, -1.819462631696359 } };
+    br_scope *scope = br_scope_begin();
+    point *self = br_module_new(point);
+    self->p = br_parameter(self, "p", br_from_f64(BR_SHAPE(2), (double[]){ 1, -2 }));
+    br_optim *optim = br_asgd(br_base(self),
+                              BR_OPTIONS(br_asgd, .lr = 0.1, .lambd = 0.05, .alpha = 0.6, .t0 = 2));
+    for (int t = 1; t <= 5; t++) {
+        br_set_grad(self->p, br_from_f64(BR_SHAPE(2), (double[]){ sin(t), cos(t) }));
+        cr_assert(br_optim_step(optim), "%s", br_error_message());
+        br_named_list *state = br_optim_state_dict(optim);
+        br_tensor *average = br_named_list_get(state, "p.ax");
+        for (int i = 0; i < 2 && t >= 4; i++)
+            check_close(br_at(average, BR_DIMS(i)), want[t - 4][i], 2e-15);
+        br_named_list_free(state);
+    }
+    br_optim_free(optim);
+    br_module_free(self);
+    br_scope_end(scope);
+    check_ok();
+}
+
 /* ---- SparseAdam ------------------------------------------------------------------------------ */
 
 /* Rows that were not looked up keep their elements and averages, also while others change. */

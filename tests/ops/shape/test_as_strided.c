@@ -15,6 +15,7 @@ Test(as_strided, views_beyond_their_base)
     br_tensor *view = br_as_strided(part, BR_SHAPE(5), (int64_t[]){ 1 }, 2);
     cr_assert(br_equal(view, br_narrow(all, 0, 2, 5)));
     check_fails(br_mul_scalar_(view, 3), "view");
+    check_fails(br_mul_scalar_(br_as_strided(part, BR_SHAPE(2), (int64_t[]){ 1 }, 2), 3), "view");
     br_backward(br_add(br_sum(br_mul(view, view)), br_sum(doubled)));
     cr_assert(br_equal(br_grad_of(part), br_add_scalar(br_mul_scalar(part, 2), 2)));
     br_scope *quiet = br_no_grad_begin();
