@@ -77,8 +77,10 @@ static br_part part_of(int ndim, const int64_t *sizes, const int64_t *strides, i
                        int64_t length)
 {
     br_part part = { .ndim = ndim, .base_ndim = 1, .offset = offset, .base_sizes = { length } };
-    memcpy(part.sizes, sizes, (size_t)ndim * sizeof *sizes);
-    memcpy(part.strides, strides, (size_t)ndim * sizeof *strides);
+    for (int d = 0; d < ndim; d++) {
+        part.sizes[d] = sizes[d];
+        part.strides[d] = strides[d];
+    }
     return part;
 }
 
@@ -115,10 +117,10 @@ br_tensor *br_as_strided(br_tensor *x, int ndim, const int64_t *sizes, const int
                        "x begins between two elements of its storage: clone it first");
     if (first < 0 || (reach >= 0 && reach >= elements - first))
         return br_fail(BR_ERROR_SHAPE, op,
-                       "sizes %s with strides %s from element %" PRId64 " on need %" PRId64
-                       " elements, but the storage of x %s has %" PRId64,
-                       br__shape_of(ndim, sizes), br__shape_of(ndim, strides), first,
-                       first + reach + 1, br__shape(x), elements);
+                       "sizes %s with strides %s reach %" PRId64 " elements beyond element %" PRId64
+                       ", but the storage of x %s has %" PRId64,
+                       br__shape_of(ndim, sizes), br__shape_of(ndim, strides), reach, first,
+                       br__shape(x), elements);
     br_tensor *y = view_from(x, ndim, sizes, strides, reach < 0 ? 0 : first - own, reach);
     const int64_t x_reach = x->numel > 0 ? reach_of(x->ndim, x->sizes, x->strides) : 0;
     const int64_t low = reach < 0 ? own : br__min(first, own),
