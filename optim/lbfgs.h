@@ -38,7 +38,8 @@ void br__lbfgs_move(const lbfgs *s, br_tensor *from, br_tensor *direction, doubl
 double br__lbfgs_evaluate(lbfgs *s, br_tensor **grad);
 double br__lbfgs_dot(br_tensor *a, br_tensor *b);
 /* Returns a point that satisfies the strong Wolfe conditions, or the best one after at most
- * `most` iterations. `t` is the first step size. The parameters stay at `from`. */
+ * `most` iterations. `t` is the first step size. The parameters are at the last trial afterwards.
+ */
 line_point br__strong_wolfe(lbfgs *s, br_tensor *from, br_tensor *direction,
                             const line_point *start, double t, int64_t most);
 

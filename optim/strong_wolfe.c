@@ -17,7 +17,6 @@ static line_point point_at(const line *l, double t)
     br__lbfgs_move(l->s, l->from, l->direction, t);
     p.loss = br__lbfgs_evaluate(l->s, &p.grad);
     p.slope = p.grad ? br__lbfgs_dot(p.grad, l->direction) : NAN;
-    br__lbfgs_move(l->s, l->from, l->direction, 0);
     return p;
 }
 
