@@ -25,11 +25,9 @@ const br_lora_kind *br__lora_kind(const br_module_state *state)
 {
     const br_tensor *weight = br__lora_tensor(state, "weight");
     for (size_t i = 0; weight && i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(state->class_name, kinds[i].class_name) == 0)
-            return weight->ndim == kinds[i].weight_ndim &&
-                           (kinds[i].size == 0 || kinds[i].size == state->size)
-                       ? &kinds[i]
-                       : NULL;
+        if (br__is_class(state, kinds[i].class_name, kinds[i].size) &&
+            weight->ndim == kinds[i].weight_ndim)
+            return &kinds[i];
     return NULL;
 }
 

@@ -88,6 +88,12 @@ bool br__module_exists(const char *op, const void *self);
 /* Returns the module's parameter or buffer of that name, or NULL, without an error, if there is
  * none. */
 br_entry *br__find_entry(const br_module_state *state, const char *name);
+/* Returns true if the module has that class and a struct of that size; 0: any. A program may have a
+ * class of the same name. */
+static inline bool br__is_class(const br_module_state *state, const char *name, size_t size)
+{
+    return strcmp(state->class_name, name) == 0 && (size == 0 || size == state->size);
+}
 /* Like br_buffer(), but the tensor also stays in its scope. */
 br_tensor *br__module_share_buffer(br_module *module, const char *name, br_tensor *t);
 /* Begin and end a layer's constructor. If the module cannot be allocated, br__layer_begin() returns

@@ -1,6 +1,6 @@
 /* nn/per_sample.c - gradients of single samples: hooks keep the input and the result of each call
  * of a layer, one backward pass gives the gradients of the results, and per_sample_rules.c computes
- * those of the parameters. */
+ * the gradients of the parameters. */
 #include "nn/per_sample.h"
 
 #include "autograd/tape.h"
@@ -240,7 +240,7 @@ static void add_gradients(run *r, const seen_call *c, br_tensor *dy)
     }
 }
 
-/* Computes the gradients of the results in one pass, then those of the parameters. */
+/* Computes the gradients of the results in one pass, then the gradients of the parameters. */
 static bool differentiate(run *r, br_tensor *loss)
 {
     const size_t n = (size_t)r->n_calls;

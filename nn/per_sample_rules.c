@@ -40,8 +40,8 @@ static br_tensor *embedding_weight(const br_sample_call *c)
     const int64_t batch = c->dy->sizes[0], rows = self->num_embeddings, width = self->embedding_dim;
     br_tensor *index = br_reshape(c->x, BR_SHAPE(batch, -1));
     br_tensor *dy = br_reshape(c->dy, BR_SHAPE(-1, width));
-    br_tensor *first = br_mul_scalar(
-        br_to_device(br_arange(0, (double)batch, 1, BR_I64), br_device_of(index)), (double)rows);
+    br_tensor *first =
+        br_mul_scalar(br_new_arange(index, 0, (double)batch, 1, BR_I64), (double)rows);
     br_tensor *place = br_reshape(br_add(index, br_unsqueeze(first, 1)), BR_SHAPE(-1));
     if (self->padding_idx >= 0)
         dy = br_masked_fill(
@@ -161,8 +161,7 @@ static const br_sample_rule rules[] = {
 const br_sample_rule *br__sample_rule(const br_module_state *layer)
 {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (strcmp(layer->class_name, rules[i].class_name) == 0 &&
-            (rules[i].size == 0 || rules[i].size == layer->size))
+        if (br__is_class(layer, rules[i].class_name, rules[i].size))
             return &rules[i];
     return NULL;
 }
