@@ -15,9 +15,9 @@ typedef enum br_fft_kind {
 /* y[k] = scale sum_j x[j] exp(-2 pi i j k / n), or with the conjugate of the exponential unless
  * `forward`. The sum of C2R is over all n elements of the spectrum.
  *
- * `inner` multiplies the elements of a half that stand for two elements of the spectrum: those of
- * y (R2C) or of x (C2R). Gradients need it: that of R2C is C2R with inner / 2, and that of C2R is
- * R2C with 2 inner, both with the opposite `forward`.
+ * `inner` multiplies the elements of a half, y (R2C) or x (C2R), that stand for two elements of the
+ * spectrum. Gradients need it: the gradient of R2C is C2R with inner / 2, and the gradient of C2R
+ * is R2C with 2 inner, both with the opposite `forward`.
  *
  * The tensors are contiguous and not empty, of one dtype, f32 or f64, and of the shape [outer,
  * length, inner_size], or [outer, length, inner_size, 2] for complex numbers. `length` is n, or n /

@@ -29,12 +29,13 @@ void *br__library_open(const char *op, const br_library *library)
     return handle;
 }
 
-bool br__library_function(const char *op, const br_library *library, void *handle, const char *name,
-                          void *function)
+/* Stores the address of a function in *place, a pointer to a function. */
+static bool find_function(const char *op, const br_library *library, void *handle, const char *name,
+                          void *place)
 {
     void *address = dlsym(handle, name);
     if (address)
-        memcpy(function, &address, sizeof address);
+        memcpy(place, &address, sizeof address);
     else
         br_fail(BR_ERROR_IO, op,
                 "needs %s, but %s has no function %s: install the Debian package %s, or set %s to "
@@ -42,4 +43,16 @@ bool br__library_function(const char *op, const br_library *library, void *handl
                 library->name, path_of(library), name, library->package, library->variable,
                 library->name);
     return address;
+}
+
+bool br__library_find(const char *op, const br_library *library, void *handle, const char *prefix,
+                      size_t n, const br_library_function *functions, void *table)
+{
+    char name[32];
+    for (size_t i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "%s%s", prefix, functions[i].name);
+        if (!find_function(op, library, handle, name, (char *)table + functions[i].offset))
+            return false;
+    }
+    return true;
 }

@@ -4,6 +4,7 @@
 #define BR_CPU_LIBRARY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef struct br_library {
     const char *name;     /* for messages, such as "LAPACK" */
@@ -12,12 +13,19 @@ typedef struct br_library {
     const char *package;  /* the Debian package with the file */
 } br_library;
 
-/* Opens the library, which stays open. Returns a handle for br__library_function(), or NULL with an
+/* Opens the library, which stays open. Returns a handle for br__library_find(), or NULL with an
  * error that says how to mend it. */
 void *br__library_open(const char *op, const br_library *library);
-/* Stores the address of a function of the library in *function, a pointer to a function. Returns
- * false with an error if there is no such function. */
-bool br__library_function(const char *op, const br_library *library, void *handle, const char *name,
-                          void *function);
+/* Where the address of a function goes in a table of pointers to functions, and the function's name
+ * without the prefix. */
+typedef struct br_library_function {
+    const char *name;
+    size_t offset;
+} br_library_function;
+
+/* Stores the addresses of n functions of the library in the table. Returns false with an error if
+ * one of them is missing. */
+bool br__library_find(const char *op, const br_library *library, void *handle, const char *prefix,
+                      size_t n, const br_library_function *functions, void *table);
 
 #endif

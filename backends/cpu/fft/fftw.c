@@ -36,10 +36,7 @@ typedef struct fftw {
     int (*alignment_of)(void *address);
 } fftw;
 
-static const struct function {
-    const char *name;
-    size_t offset;
-} functions[] = {
+static const br_library_function functions[] = {
     { "plan_many_dft", offsetof(fftw, plan_many_dft) },
     { "plan_many_dft_r2c", offsetof(fftw, plan_many_dft_r2c) },
     { "plan_many_dft_c2r", offsetof(fftw, plan_many_dft_c2r) },
@@ -74,17 +71,11 @@ static fftw *library_of(br_dtype dtype)
 
 static bool open_library(const char *op, fftw *f)
 {
-    char name[32];
     void *handle = f->is_open ? NULL : br__library_open(op, &f->library);
-    if (!handle)
-        return f->is_open;
-    bool found = true;
-    for (size_t i = 0; found && i < sizeof functions / sizeof *functions; i++) {
-        snprintf(name, sizeof name, "%s%s", f->prefix, functions[i].name);
-        found =
-            br__library_function(op, &f->library, handle, name, (char *)f + functions[i].offset);
-    }
-    return f->is_open = found;
+    if (handle)
+        f->is_open = br__library_find(op, &f->library, handle, f->prefix,
+                                      sizeof functions / sizeof *functions, functions, f);
+    return f->is_open;
 }
 
 /* Makes a plan. FFTW reads and writes no element while it estimates, but it looks at the alignment
@@ -123,8 +114,8 @@ static bool same_shape(const br_fft_shape *a, const br_fft_shape *b)
            a->many == b->many;
 }
 
-/* Returns the slot with a plan of this shape, or else the unused slot whose plan was used before
- * those of the others; NULL if all others are in use. */
+/* Returns the slot with a plan of this shape, or else the slot without users that was used least
+ * recently; NULL if all slots have users. */
 static slot *find_slot(const br_fft_shape *shape)
 {
     slot *oldest = NULL;

@@ -7,12 +7,8 @@
 
 static const br_library library = { "LAPACK", "liblapack.so.3", "BRASA_LAPACK", "liblapack3" };
 
-/* Where the address of each routine is in br_lapack, and the routine's name without the letter of
- * the dtype. */
-static const struct routine {
-    const char *name;
-    size_t offset;
-} routines[] = {
+/* The names lack the letter of the dtype. */
+static const br_library_function routines[] = {
     { "getrf_", offsetof(br_lapack, getrf) }, { "getrs_", offsetof(br_lapack, getrs) },
     { "potrf_", offsetof(br_lapack, potrf) }, { "trsm_", offsetof(br_lapack, trsm) },
     { "geqrf_", offsetof(br_lapack, geqrf) }, { "orgqr_", offsetof(br_lapack, orgqr) },
@@ -26,16 +22,10 @@ static br_lapack tables[2]; /* f32, f64 */
 static bool is_open;
 
 /* Fills a table with the routines whose names begin with the letter. */
-static bool find_all(const char *op, void *handle, char letter, br_lapack *table)
+static bool find_all(const char *op, void *handle, const char *letter, br_lapack *table)
 {
-    char name[16];
-    bool found = true;
-    for (size_t i = 0; found && i < sizeof routines / sizeof *routines; i++) {
-        snprintf(name, sizeof name, "%c%s", letter, routines[i].name);
-        found =
-            br__library_function(op, &library, handle, name, (char *)table + routines[i].offset);
-    }
-    return found;
+    return br__library_find(op, &library, handle, letter, sizeof routines / sizeof *routines,
+                            routines, table);
 }
 
 const br_lapack *br__lapack(const char *op, br_dtype dtype)
@@ -43,7 +33,7 @@ const br_lapack *br__lapack(const char *op, br_dtype dtype)
     pthread_mutex_lock(&lock);
     void *handle = is_open ? NULL : br__library_open(op, &library);
     if (handle)
-        is_open = find_all(op, handle, 's', &tables[0]) && find_all(op, handle, 'd', &tables[1]);
+        is_open = find_all(op, handle, "s", &tables[0]) && find_all(op, handle, "d", &tables[1]);
     const bool ok = is_open;
     pthread_mutex_unlock(&lock);
     return ok ? &tables[dtype == BR_F64] : NULL;
