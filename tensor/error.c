@@ -287,6 +287,16 @@ bool br__floating(const char *op, const char *name, const br_tensor *t)
     return false;
 }
 
+bool br__f32_or_f64(const char *op, const char *name, const br_tensor *t)
+{
+    if (!br__floating(op, name, t))
+        return false;
+    if (br__is_stored(t->dtype))
+        br_fail(BR_ERROR_DTYPE, op, "%s has dtype %s, must be f32 or f64: convert it by br_to()",
+                name, br__dtypes[t->dtype].name);
+    return !br_failed();
+}
+
 bool br__has_dtype(const char *op, const char *name, const br_tensor *t, br_dtype dtype)
 {
     if (!br__required(op, name, t))

@@ -53,6 +53,8 @@ bool br__required_handle(const char *op, const char *name, const void *argument,
 bool br__required_item_handle(const char *op, const char *name, int i, const void *item,
                               br_handle kind);
 bool br__floating(const char *op, const char *name, const br_tensor *t);
+/* The same for f32 and f64 alone, the dtypes of libraries that compute. */
+bool br__f32_or_f64(const char *op, const char *name, const br_tensor *t);
 bool br__has_dtype(const char *op, const char *name, const br_tensor *t, br_dtype dtype);
 /* The slow path of br__compatible() and br__same_device(), which records the error. */
 __attribute__((cold)) bool br__compare_operands(const char *op, const char *a_name,

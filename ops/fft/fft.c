@@ -28,19 +28,6 @@ typedef struct plan {
 
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
-/* Converts a dimension to 0 .. ndim - 1. */
-static bool wrap_dim(const request *r, const br_tensor *x, int ndim, int64_t *dim)
-{
-    if (*dim < -ndim || *dim >= ndim) {
-        br_fail(BR_ERROR_INDEX, r->op, "%s is %" PRId64 ", must be in %d .. %d for x %s%s",
-                r->one ? "dim" : "a dimension in dims", *dim, -ndim, ndim - 1, br__shape(x),
-                r->kind == BR_FFT_R2C ? "" : ", whose last dimension is not counted");
-        return false;
-    }
-    *dim += *dim < 0 ? ndim : 0;
-    return true;
-}
-
 static bool read_dims(const request *r, const br_tensor *x, int ndim, plan *p)
 {
     const int given = r->ndims > 0 ? r->ndims : r->ns > 0 ? r->ns : r->default_dims;
@@ -59,7 +46,8 @@ static bool read_dims(const request *r, const br_tensor *x, int ndim, plan *p)
     unsigned seen = 0;
     for (int i = 0; i < p->count && !br_failed(); i++) {
         p->dims[i] = r->ndims > 0 ? r->dims[i] : i - p->count;
-        if (!wrap_dim(r, x, ndim, &p->dims[i]))
+        if (!br__wrap_fft_dim(r->op, r->one ? "dim" : "a dimension in dims", x,
+                              r->kind != BR_FFT_R2C, &p->dims[i]))
             return false;
         if (seen >> p->dims[i] & 1)
             br_fail(BR_ERROR_ARGUMENT, r->op, "dims name dimension %" PRId64 " of x %s twice",
@@ -96,7 +84,7 @@ static bool read_sizes(const request *r, const br_tensor *x, plan *p)
 static bool read_request(const request *r, const br_tensor *x, plan *p)
 {
     const bool real = r->kind == BR_FFT_R2C;
-    if (!br__fft_dtype(r->op, "x", x) || (!real && !br__is_complex(r->op, "x", x)))
+    if (!br__f32_or_f64(r->op, "x", x) || (!real && !br__is_complex(r->op, "x", x)))
         return false;
     if (r->norm < BR_FFT_BACKWARD || r->norm > BR_FFT_FORWARD) {
         br_fail(BR_ERROR_ARGUMENT, r->op, "norm is %d, must be a br_fft_norm", (int)r->norm);
@@ -140,8 +128,8 @@ static br_tensor *transform_one(const request *r, const plan *p, int i, br_fft_k
     return br_failed() ? NULL : br__transform(r->op, x, &t);
 }
 
-/* The transform between real and complex numbers is that of the last dimension. Of the others, it
- * is the first one if x is real, and the last one if the result is. */
+/* The last dimension is transformed between real and complex numbers: before the other dimensions
+ * if x is real, and after them if the result is real. */
 static br_tensor *transform_all(const request *r, const plan *p, br_tensor *x)
 {
     const int last = p->count - 1;

@@ -5,10 +5,14 @@
 
 #include "ops/ops_internal.h"
 
-/* Returns true if t is f32 or f64; fails otherwise. */
-bool br__fft_dtype(const char *op, const char *name, const br_tensor *t);
-/* Returns true if t is a complex tensor, as fft.h says; fails otherwise. */
+/* Returns true if t is a complex tensor, as fft.h says; fails otherwise. br__has_parts() takes any
+ * dtype. */
 bool br__is_complex(const char *op, const char *name, const br_tensor *t);
+bool br__has_parts(const char *op, const char *name, const br_tensor *t);
+/* Makes a dimension of x, which does not count the parts of a complex one, not negative. Fails if
+ * it is out of range; the message calls it `name`. */
+bool br__wrap_fft_dim(const char *op, const char *name, const br_tensor *x, bool is_complex,
+                      int64_t *dim);
 
 /* A transform of one dimension. */
 typedef struct br_transform {

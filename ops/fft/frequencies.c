@@ -42,24 +42,17 @@ static br_tensor *shifted(const char *op, br_tensor *x, bool is_complex, int n, 
                           bool back)
 {
     int64_t all[BR_MAX_DIMS], shifts[BR_MAX_DIMS];
-    if (!br__required(op, "x", x))
+    if (!(is_complex ? br__has_parts(op, "x", x) : br__required(op, "x", x)))
         return NULL;
-    if (is_complex && (x->ndim == 0 || x->sizes[x->ndim - 1] != 2))
-        return br_fail(BR_ERROR_SHAPE, op, "x %s must be complex, with a last dimension of size 2",
-                       br__shape(x));
     const int ndim = is_complex ? x->ndim - 1 : x->ndim;
     if (n < 0 || n > ndim || (n > 0 && !dims))
         return br_fail(BR_ERROR_ARGUMENT, op, "%d dimensions in dims for x %s, must be 0 .. %d",
                        dims ? n : 0, br__shape(x), ndim);
     const int count = n > 0 ? n : ndim;
     for (int i = 0; i < count; i++) {
-        const int64_t given = n > 0 ? dims[i] : i;
-        if (given < -ndim || given >= ndim)
-            return br_fail(BR_ERROR_INDEX, op,
-                           "a dimension in dims is %" PRId64 ", must be in %d .. %d for x %s%s",
-                           given, -ndim, ndim - 1, br__shape(x),
-                           is_complex ? ", whose last dimension is not counted" : "");
-        all[i] = given < 0 ? given + ndim : given;
+        all[i] = n > 0 ? dims[i] : i;
+        if (!br__wrap_fft_dim(op, "a dimension in dims", x, is_complex, &all[i]))
+            return NULL;
         const int64_t size = x->sizes[all[i]];
         shifts[i] = back ? (size + 1) / 2 : size / 2;
     }

@@ -126,7 +126,7 @@ static br_tensor *cut(const frames *f, br_tensor *x, bool is_complex)
 
 static bool check_signal(const char *op, const br_tensor *x, const br_stft_options *o)
 {
-    if (!br__fft_dtype(op, "x", x) || (o->complex_input && !br__is_complex(op, "x", x)))
+    if (!br__f32_or_f64(op, "x", x) || (o->complex_input && !br__is_complex(op, "x", x)))
         return false;
     const int ndim = o->complex_input ? x->ndim - 1 : x->ndim;
     if (ndim != 1 && ndim != 2)
@@ -257,7 +257,7 @@ br_tensor *br_istft(br_tensor *x, int64_t n_fft, const br_istft_options *options
     const br_istft_options *o = BR_OPTIONS_OF(op, br_istft, options);
     BR_OP(op);
     BR_AUTOCAST(br_istft(RAISE(x), n_fft, o))
-    if (!br__fft_dtype(op, "x", x) || !br__is_complex(op, "x", x))
+    if (!br__f32_or_f64(op, "x", x) || !br__is_complex(op, "x", x))
         return NULL;
     if ((x->ndim != 3 && x->ndim != 4) || x->numel == 0)
         return br_fail(BR_ERROR_SHAPE, op, "x %s must be [N, T, 2] or [B, N, T, 2], without a 0",

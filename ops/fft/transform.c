@@ -3,21 +3,13 @@
 #include "ops/fft/fft_internal.h"
 #include "ops/shape/view_internal.h"
 
+#include <inttypes.h>
+
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
-bool br__fft_dtype(const char *op, const char *name, const br_tensor *t)
+bool br__has_parts(const char *op, const char *name, const br_tensor *t)
 {
-    if (!br__floating(op, name, t))
-        return false;
-    if (br__is_stored(t->dtype))
-        br_fail(BR_ERROR_DTYPE, op, "%s has dtype %s, must be f32 or f64: convert it by br_to()",
-                name, br__dtypes[t->dtype].name);
-    return !br_failed();
-}
-
-bool br__is_complex(const char *op, const char *name, const br_tensor *t)
-{
-    if (!br__floating(op, name, t))
+    if (!br__required(op, name, t))
         return false;
     if (t->ndim == 0 || t->sizes[t->ndim - 1] != 2)
         br_fail(BR_ERROR_SHAPE, op,
@@ -25,6 +17,23 @@ bool br__is_complex(const char *op, const char *name, const br_tensor *t)
                 "complex tensor of a real one",
                 name, br__shape(t));
     return !br_failed();
+}
+
+bool br__is_complex(const char *op, const char *name, const br_tensor *t)
+{
+    return br__floating(op, name, t) && br__has_parts(op, name, t);
+}
+
+bool br__wrap_fft_dim(const char *op, const char *name, const br_tensor *x, bool is_complex,
+                      int64_t *dim)
+{
+    const int ndim = is_complex ? x->ndim - 1 : x->ndim;
+    if (*dim < -ndim || *dim >= ndim)
+        return br_fail(BR_ERROR_INDEX, op, "%s is %" PRId64 ", must be in %d .. %d for x %s%s",
+                       name, *dim, -ndim, ndim - 1, br__shape(x),
+                       is_complex ? ", whose last dimension is not counted" : "");
+    *dim += *dim < 0 ? ndim : 0;
+    return true;
 }
 
 /* ---- The operation --------------------------------------------------------------------------- */

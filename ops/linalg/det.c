@@ -7,9 +7,9 @@
  * changes it. */
 static br_tensor *diagonal_of_u(const char *op, br_tensor *a, br_tensor **sign)
 {
-    br_linalg_work work = { .routine = BR_LINALG_LU };
-    br_tensor *factors = br__by_columns(a);
-    if (!br__linalg_begin(op, factors, NULL, &work) || !br__linalg_run(op, &work))
+    br_linalg_work work;
+    br_tensor *factors = br__lu_by_columns(op, a, &work);
+    if (!factors)
         return NULL;
     br_tensor *pivots = br_to((br_tensor *)work.pivots, BR_I64);
     br_tensor *rows = br_new_arange(pivots, 1, (double)work.n + 1, 1, BR_I64);
@@ -18,18 +18,10 @@ static br_tensor *diagonal_of_u(const char *op, br_tensor *a, br_tensor **sign)
     return br_diagonal(factors, 0, -2, -1);
 }
 
-br_tensor *br__is_singular(const char *op, br_tensor *a)
-{
-    br_linalg_work work = { .routine = BR_LINALG_LU };
-    br_tensor *factors = br__by_columns(a);
-    const bool ok = br__linalg_begin(op, factors, NULL, &work) && br__linalg_run(op, &work);
-    return ok ? br_ne_scalar((br_tensor *)work.info, 0) : NULL;
-}
-
 /* Returns a^-T times a number for each matrix. */
 static br_tensor *scaled_inverse(br_tensor *a, br_tensor *factor)
 {
-    return br_mul(br__mt(br_linalg_inv(a)), br_unsqueeze(br_unsqueeze(factor, -1), -1));
+    return br_mul(br__mt(br_linalg_inv(a)), br__per_matrix(factor));
 }
 
 /* ---- det ------------------------------------------------------------------------------------- */
@@ -74,10 +66,10 @@ static void det_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         dx[0] = scaled_inverse(a, factor);
         return;
     }
-    br_tensor *places = br_unsqueeze(br_unsqueeze(singular, -1), -1);
+    br_tensor *places = br__per_matrix(singular);
     br_tensor *regular = br_where(places, br__identity_like(a), a);
     br_tensor *others = br_where(places, a, unlike_values(a));
-    dx[0] = br_where(places, br_mul(cofactors(others), br_unsqueeze(br_unsqueeze(dy, -1), -1)),
+    dx[0] = br_where(places, br_mul(cofactors(others), br__per_matrix(dy)),
                      scaled_inverse(regular, factor));
 }
 
@@ -87,10 +79,11 @@ br_tensor *br_linalg_det(br_tensor *a)
     BR_OP("linalg_det");
     if (!br__square("linalg_det", "a", a))
         return NULL;
+    const bool has_gradient = a->numel > 0 && br__needs_gradient(a);
     br_scope *scope = br_no_grad_begin();
     br_tensor *sign, *u = diagonal_of_u("linalg_det", a, &sign);
     br_tensor *y = br_scope_return(scope, u ? br_mul(br_prod_dim(u, -1, false), sign) : NULL);
-    br_tensor *singular = br_scope_return(scope, y && a->numel > 0 ? nearly_singular(a, u) : NULL);
+    br_tensor *singular = br_scope_return(scope, y && has_gradient ? nearly_singular(a, u) : NULL);
     br_scope_end(scope);
     br_node *node = br_record(&det_op, y, BR_INPUTS(a), NULL, 0);
     br_save(node, 0, a);

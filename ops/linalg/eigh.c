@@ -61,7 +61,7 @@ br_tensor *br__eigh(const char *op, br_tensor *a, bool upper, br_tensor **vector
 {
     br_scope *scope = br_scope_begin();
     br_tensor *v;
-    const bool has_vectors = vectors || (br_grad_enabled() && br_requires_grad(a));
+    const bool has_vectors = vectors || br__needs_gradient(a);
     br_tensor *l = decompose(op, a, upper, has_vectors, &v);
     if (vectors)
         *vectors = br_scope_return(scope, l ? v : NULL);

@@ -1,16 +1,11 @@
-/* ops/linalg/exp.c - exponentials and powers of matrices, and products of several matrices. */
+/* ops/linalg/exp.c - exponentials and powers of matrices, and products of several matrices. For
+ * bf16 and f16 they compute in f32, and round once. */
 #include "ops/linalg/linalg_internal.h"
+#include "ops/pointwise/widen.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-
-/* Returns whether a has a dtype, such as bf16, for which a composition of operations would round
- * each result. The functions of this file compute in f32 instead, and round once. */
-static bool is_half(const br_tensor *a)
-{
-    return a && br__is_stored(a->dtype) && br__is_floating(a->dtype);
-}
 
 /* ---- matrix_exp ------------------------------------------------------------------------------ */
 
@@ -58,7 +53,7 @@ static br_tensor *scaled_exponential(br_tensor *a, br_tensor *norm)
         if (largest <= polynomials[i].norm[f64])
             return evaluate(&polynomials[i], a);
     br_tensor *times = br_ceil(br_log2(br_div_scalar(norm, last->norm[f64])));
-    times = br_unsqueeze(br_unsqueeze(br_clamp(times, 0, INFINITY), -1), -1);
+    times = br__per_matrix(br_clamp(times, 0, INFINITY));
     br_tensor *y = evaluate(last, br_mul(a, br_exp2(br_neg(times))));
     const double most = br_item(br_max(times));
     for (int i = 0; i < most && !br_failed(); i++)
@@ -72,7 +67,7 @@ static br_tensor *exponential(br_tensor *a)
     br_tensor *norm = br_amax(br_sum_dim(br_abs(a), BR_DIMS(-2), false), BR_DIMS(-1), false);
     br_tensor *bad = br_logical_not(br_isfinite(norm));
     br_tensor *y = scaled_exponential(a, br_masked_fill(norm, bad, 0));
-    return br_masked_fill(y, br_unsqueeze(br_unsqueeze(bad, -1), -1), NAN);
+    return br_masked_fill(y, br__per_matrix(bad), NAN);
 }
 
 /* The gradient is the upper right block of the exponential of [[a^T, dy], [0, a^T]] (N. J. Higham,
@@ -94,7 +89,7 @@ static const br_op matrix_exp_op = { "linalg_matrix_exp", matrix_exp_backward, f
 br_tensor *br_linalg_matrix_exp(br_tensor *a)
 {
     BR_OP("linalg_matrix_exp");
-    BR_IF_CONVERTED(is_half(a), br_to(br_linalg_matrix_exp(br_to(a, BR_F32)), a->dtype))
+    BR_IF_CONVERTED(br__is_half(a), br_to(br_linalg_matrix_exp(br_to(a, BR_F32)), a->dtype))
     if (!br__square("linalg_matrix_exp", "a", a))
         return NULL;
     br_scope *scope = br_no_grad_begin();
@@ -119,10 +114,10 @@ br_tensor *br_linalg_matrix_power(br_tensor *a, int64_t n)
 {
     static const char op[] = "linalg_matrix_power";
     BR_OP(op);
-    BR_IF_CONVERTED(n >= 0 && is_half(a),
+    BR_IF_CONVERTED(n >= 0 && br__is_half(a),
                     br_to(br_linalg_matrix_power(br_to(a, BR_F32), n), a->dtype))
     if (!has_numbers(op, "a", a) || !br__are_square(op, "a", a) ||
-        (n < 0 && !br__linalg_dtype(op, "a", a)))
+        (n < 0 && !br__f32_or_f64(op, "a", a)))
         return NULL;
     br_scope *scope = br_scope_begin();
     uint64_t rest = n < 0 ? -(uint64_t)n : (uint64_t)n;
@@ -184,7 +179,7 @@ static br_tensor *matrix_at(const char *op, int n, br_tensor *const *tensors, in
     if (!has_numbers(op, "a tensor", t) ||
         !br__compatible(op, "tensor 0", tensors[0], "a tensor", t))
         return NULL;
-    if (is_half(t))
+    if (br__is_half(t))
         t = br_to(t, BR_F32);
     if (t && t->ndim == 1 && i == 0)
         return br_unsqueeze(t, 0);
@@ -217,7 +212,7 @@ static br_tensor *multi_dot(const char *op, int n, br_tensor *const *tensors, br
         y = br_squeeze(y, 1);
     if (tensors[0]->ndim == 1)
         y = br_squeeze(y, 0);
-    return is_half(tensors[0]) ? br_to(y, tensors[0]->dtype) : y;
+    return br__is_half(tensors[0]) ? br_to(y, tensors[0]->dtype) : y;
 }
 
 br_tensor *br_linalg_multi_dot(int n, br_tensor *const *tensors)

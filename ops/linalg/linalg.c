@@ -6,19 +6,9 @@
 #include <inttypes.h>
 #include <limits.h>
 
-bool br__linalg_dtype(const char *op, const char *name, const br_tensor *t)
-{
-    if (!br__floating(op, name, t))
-        return false;
-    if (br__is_stored(t->dtype))
-        br_fail(BR_ERROR_DTYPE, op, "%s has dtype %s, must be f32 or f64: convert it by br_to()",
-                name, br__dtypes[t->dtype].name);
-    return !br_failed();
-}
-
 bool br__matrices(const char *op, const char *name, const br_tensor *t)
 {
-    if (!br__linalg_dtype(op, name, t))
+    if (!br__f32_or_f64(op, name, t))
         return false;
     if (t->ndim < 2)
         br_fail(BR_ERROR_SHAPE, op, "%s %s must be a matrix or a batch of matrices [*, m, n]", name,
@@ -39,8 +29,7 @@ bool br__are_square(const char *op, const char *name, const br_tensor *t)
 
 bool br__square(const char *op, const char *name, const br_tensor *t)
 {
-    return br__linalg_dtype(op, name, t) && br__are_square(op, name, t) &&
-           br__matrices(op, name, t);
+    return br__f32_or_f64(op, name, t) && br__are_square(op, name, t) && br__matrices(op, name, t);
 }
 
 br_tensor *br__by_columns(br_tensor *x)
@@ -117,10 +106,21 @@ bool br__linalg_finite(const char *op, const char *name, br_tensor *t)
     return !br_failed();
 }
 
+br_tensor *br__eye_like(const br_tensor *x, int64_t rows, int64_t columns)
+{
+    return br_to_device(br_eye(rows, columns, x->dtype), br_device_of(x));
+}
+
 br_tensor *br__identity_like(const br_tensor *x)
 {
     if (br_failed())
         return NULL;
-    const int64_t n = x->sizes[x->ndim - 1];
-    return br_to_device(br_eye(n, n, x->dtype), br_device_of(x));
+    return br__eye_like(x, x->sizes[x->ndim - 1], x->sizes[x->ndim - 1]);
+}
+
+void br__matrix_sizes(const br_tensor *a, int64_t rows, int64_t columns, int64_t *sizes)
+{
+    memcpy(sizes, a->sizes, (size_t)a->ndim * sizeof *sizes);
+    sizes[a->ndim - 2] = rows;
+    sizes[a->ndim - 1] = columns;
 }

@@ -9,8 +9,6 @@ bool br__matrices(const char *op, const char *name, const br_tensor *t);
 bool br__square(const char *op, const char *name, const br_tensor *t);
 /* Returns true if t has square matrices, of any dtype; fails otherwise. */
 bool br__are_square(const char *op, const char *name, const br_tensor *t);
-/* Returns true if t is f32 or f64; fails otherwise. */
-bool br__linalg_dtype(const char *op, const char *name, const br_tensor *t);
 /* Returns the transposed matrices of x. */
 static inline br_tensor *br__mt(br_tensor *x)
 {
@@ -39,8 +37,22 @@ static inline br_tensor *br__skew(br_tensor *x)
 {
     return br_sub(x, br__mt(x));
 }
+/* Returns [rows, columns] with ones on the diagonal, with the dtype and the device of x. */
+br_tensor *br__eye_like(const br_tensor *x, int64_t rows, int64_t columns);
 /* Returns an identity matrix with the size of the last dimension of x, its dtype and its device. */
 br_tensor *br__identity_like(const br_tensor *x);
+/* Returns x [*] as [*, 1, 1]: a number for each matrix. */
+static inline br_tensor *br__per_matrix(br_tensor *x)
+{
+    return br_unsqueeze(br_unsqueeze(x, -1), -1);
+}
+/* Writes the sizes of a, with matrices of these rows and columns instead. */
+void br__matrix_sizes(const br_tensor *a, int64_t rows, int64_t columns, int64_t *sizes);
+/* Returns whether an operation on a is recorded; to be asked before a no-grad scope begins. */
+static inline bool br__needs_gradient(const br_tensor *a)
+{
+    return br_grad_enabled() && br_requires_grad(a);
+}
 /* Expands the batches of both to their common shape; fails if they do not broadcast. */
 bool br__join_batches(const char *op, br_tensor **a, br_tensor **b);
 /* Returns whether b is a vector for a: it has one dimension, or the sizes of a without the last. */
@@ -63,6 +75,9 @@ br_tensor *br__linalg_zeros(const char *op, const br_tensor *a, int ndim, const 
 double br__linalg_rtol(const br_tensor *a);
 /* Returns the gradient of y, the pseudoinverse of a, with respect to a. */
 br_tensor *br__pinv_gradient(br_tensor *a, br_tensor *y, br_tensor *dy);
+/* Factorizes a. Returns the factors, stored by columns, or NULL with an error; work->pivots has the
+ * exchanged rows, and work->info the row of a 0 on the diagonal of U. */
+br_tensor *br__lu_by_columns(const char *op, br_tensor *a, br_linalg_work *work);
 /* Returns bool [*]: whether the LU factorization of each square matrix has a 0 on the diagonal of
  * U. */
 br_tensor *br__is_singular(const char *op, br_tensor *a);

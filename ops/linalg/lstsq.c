@@ -39,10 +39,7 @@ static br_tensor *with_rows(const char *op, br_tensor *b, int64_t rows)
 {
     int64_t sizes[BR_MAX_DIMS];
     const int last = b->ndim - 1;
-    for (int i = 0; i < last - 1; i++)
-        sizes[i] = b->sizes[i];
-    sizes[last - 1] = b->sizes[last];
-    sizes[last] = rows;
+    br__matrix_sizes(b, b->sizes[last], rows, sizes);
     br_tensor *columns = br__linalg_zeros(op, b, b->ndim, sizes, b->dtype);
     br_copy_(br__columns(columns, b->sizes[last - 1]), br__mt(b));
     return columns;

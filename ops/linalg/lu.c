@@ -52,6 +52,21 @@ static br_tensor *permutation(const char *op, br_tensor *pivots, int64_t m, cons
     return br_to(br_eq(br_unsqueeze(row, -1), br_unsqueeze(index, -2)), like->dtype);
 }
 
+/* ---- The factorization ----------------------------------------------------------------------- */
+
+br_tensor *br__lu_by_columns(const char *op, br_tensor *a, br_linalg_work *work)
+{
+    *work = (br_linalg_work){ .routine = BR_LINALG_LU };
+    br_tensor *columns = br__by_columns(a);
+    return br__linalg_begin(op, columns, NULL, work) && br__linalg_run(op, work) ? columns : NULL;
+}
+
+br_tensor *br__is_singular(const char *op, br_tensor *a)
+{
+    br_linalg_work work;
+    return br__lu_by_columns(op, a, &work) ? br_ne_scalar((br_tensor *)work.info, 0) : NULL;
+}
+
 /* ---- lu_factor ------------------------------------------------------------------------------- */
 
 /* Returns b / u for an upper triangle, and l^-T b for the lower triangle with ones. */
@@ -66,9 +81,9 @@ static br_tensor *solved(br_tensor *l, br_tensor *b)
 }
 
 /* For square matrices, da = p l^-T (lower(l^T dl) + upper(du u^T)) u^-T, where lower() has no
- * diagonal. The rows of l below a square one are those of a / u, and the columns of u right of a
- * square one those of l^-1 a (F. de Hoog, R. Anderssen, M. Lukas, "Differentiation of matrix
- * functionals using triangular factorization", 2011). */
+ * diagonal. The rows of a tall l below the square are rows of a / u, and the columns of a wide u
+ * right of the square are columns of l^-1 a (F. de Hoog, R. Anderssen, M. Lukas, "Differentiation
+ * of matrix functionals using triangular factorization", 2011). */
 static void lu_factor_backward(br_node *node, br_tensor *dlu, br_tensor **dx)
 {
     br_tensor *lu = br_saved(node, 0), *pivots = br_saved(node, 1), *more = NULL;
@@ -101,11 +116,11 @@ static const br_op lu_factor_op = { "linalg_lu_factor", lu_factor_backward, fals
 /* Returns the factors of a, which may be singular unless `is_regular`. */
 static br_tensor *factorize(const char *op, br_tensor *a, bool is_regular, br_tensor **pivots)
 {
-    br_linalg_work work = { .routine = BR_LINALG_LU };
+    br_linalg_work work;
     br_scope *scope = br_no_grad_begin();
-    br_tensor *columns = br__by_columns(a);
+    br_tensor *columns = br__lu_by_columns(op, a, &work);
     const bool ok =
-        br__linalg_begin(op, columns, NULL, &work) && br__linalg_run(op, &work) &&
+        columns &&
         (!is_regular || br__linalg_succeeded(op, a, work.info,
                                              "is singular: U has a 0 on its diagonal, so that "
                                              "br_linalg_lu_solve() would divide by 0, in row"));
@@ -147,7 +162,7 @@ br_tensor *br_linalg_lu(br_tensor *a, br_tensor **l, br_tensor **u)
     br_scope *scope = br_scope_begin();
     const int64_t m = a->sizes[a->ndim - 2], k = br__min(m, a->sizes[a->ndim - 1]);
     br_tensor *pivots, *lu = factorize(op, a, false, &pivots);
-    br_tensor *one = br_to_device(br_eye(m, k, a->dtype), br_device_of(a));
+    br_tensor *one = br__eye_like(a, m, k);
     br_tensor *p = lu ? permutation(op, pivots, m, lu) : NULL;
     br_tensor *lower = br_add(br_tril(br__columns(lu, k), -1), one);
     br_tensor *upper = br_triu(br__rows(lu, k), 0);

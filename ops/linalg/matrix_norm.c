@@ -73,12 +73,12 @@ br_tensor *br_linalg_matrix_norm(br_tensor *a, br_matrix_norm ord, int ndims, co
     return br__composed(scope, keepdim ? y : br_squeeze_dims(y, BR_DIMS(rows, columns)));
 }
 
-/* Returns the norm of a times that of the inverse; infinity for singular matrices, which are
+/* Returns the norm of a times the norm of its inverse; infinity for singular matrices, which are
  * replaced by the identity. */
 static br_tensor *product_of_norms(const char *op, br_tensor *a, br_matrix_norm ord)
 {
     br_tensor *singular = br__is_singular(op, a);
-    br_tensor *places = br_unsqueeze(br_unsqueeze(singular, -1), -1);
+    br_tensor *places = br__per_matrix(singular);
     br_tensor *regular = singular ? br_where(places, br__identity_like(a), a) : NULL;
     br_tensor *inverse = br_linalg_inv(regular);
     br_tensor *product = br_mul(br_linalg_matrix_norm(a, ord, BR_DIMS(-2, -1), false),

@@ -4,8 +4,8 @@
 
 /* For a matrix with at least as many rows as columns, da = (dq + q (t + t^T)) r^-T, where t is the
  * lower triangle of r dr^T - dq^T q, with half of its diagonal (S. Walter, L. Lehmann, "Algorithmic
- * differentiation of linear algebra functions", 2012). A wide matrix is [x y]: its q and the left
- * part of r are those of x, and the right part of r is q^T y. */
+ * differentiation of linear algebra functions", 2012). A wide matrix is [x y]: q and the left part
+ * of r are the decomposition of x, and the right part of r is q^T y. */
 static void qr_backward(br_node *node, br_tensor *dq, br_tensor **dx)
 {
     const br_qr_mode mode = *(const br_qr_mode *)br_params(node);
@@ -48,9 +48,7 @@ static br_tensor *q_of(const char *op, br_tensor *columns, const br_tensor *fact
     const int64_t n = columns->sizes[batch];
     int64_t sizes[BR_MAX_DIMS];
     br_tensor *q = br_clone(br__rows(columns, br__min(n, count)));
-    for (int i = 0; i < columns->ndim; i++)
-        sizes[i] = columns->sizes[i];
-    sizes[batch] = count - n;
+    br__matrix_sizes(columns, count - n, columns->sizes[batch + 1], sizes);
     if (count > n)
         q = br_cat(BR_INPUTS(q, br_new_zeros(columns, batch + 2, sizes, columns->dtype)), -2);
     return br__linalg_begin(op, q, NULL, &work) && br__linalg_run(op, &work) ? br_clone(br__mt(q))
@@ -105,7 +103,7 @@ br_tensor *br_linalg_qr(br_tensor *a, br_qr_mode mode, br_tensor **r)
 static br_tensor *householder_product(br_tensor *a, br_tensor *tau, int64_t n)
 {
     const int64_t m = a->sizes[a->ndim - 2], k = tau->sizes[tau->ndim - 1];
-    br_tensor *one = br_to_device(br_eye(m, br__max(n, k), a->dtype), br_device_of(a));
+    br_tensor *one = br__eye_like(a, m, br__max(n, k));
     br_tensor *v = br_add(br_tril(br__columns(a, k), -1), br__columns(one, k));
     br_tensor *vt = br__mt(v), *scale = br_unsqueeze(tau, -1);
     br_tensor *t = br_triu(br_mul(scale, br_matmul(vt, v)), 1);

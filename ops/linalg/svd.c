@@ -53,12 +53,8 @@ static const br_op svd_op = { "linalg_svd", svd_backward, false };
 static br_tensor *vectors_of(br_tensor *a, int64_t n, int64_t m)
 {
     int64_t sizes[BR_MAX_DIMS];
-    for (int i = 0; i < a->ndim - 2; i++)
-        sizes[i] = a->sizes[i];
-    sizes[a->ndim - 2] = n;
-    sizes[a->ndim - 1] = m;
-    br_tensor *one = br_to_device(br_eye(n, m, a->dtype), br_device_of(a));
-    return br_clone(br_expand(one, a->ndim, sizes));
+    br__matrix_sizes(a, n, m, sizes);
+    return br_clone(br_expand(br__eye_like(a, n, m), a->ndim, sizes));
 }
 
 static bool decompose(const char *op, br_tensor *a, bool full, bool has_vectors, br_singular *p)
@@ -120,8 +116,7 @@ br_tensor *br__svdvals(const char *op, br_tensor *a)
 {
     br_scope *scope = br_scope_begin();
     br_singular p;
-    const bool has_vectors = br_grad_enabled() && br_requires_grad(a);
-    return br__composed(scope, br__svd(op, a, false, has_vectors, &p) ? p.s : NULL);
+    return br__composed(scope, br__svd(op, a, false, br__needs_gradient(a), &p) ? p.s : NULL);
 }
 
 br_tensor *br_linalg_svdvals(br_tensor *a)

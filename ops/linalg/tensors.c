@@ -16,7 +16,7 @@ br_tensor *br_linalg_tensorinv(br_tensor *a, int64_t ind)
 {
     static const char op[] = "linalg_tensorinv";
     BR_OP(op);
-    if (!br__linalg_dtype(op, "a", a))
+    if (!br__f32_or_f64(op, "a", a))
         return NULL;
     if (ind < 1 || ind > a->ndim)
         return br_fail(BR_ERROR_ARGUMENT, op, "ind is %" PRId64 ", must be in 1 .. %d for a %s",
@@ -40,7 +40,7 @@ br_tensor *br_linalg_tensorsolve(br_tensor *a, br_tensor *b, int ndims, const in
 {
     static const char op[] = "linalg_tensorsolve";
     BR_OP(op);
-    if (!br__linalg_dtype(op, "a", a) || !br__compatible(op, "a", a, "b", b))
+    if (!br__f32_or_f64(op, "a", a) || !br__compatible(op, "a", a, "b", b))
         return NULL;
     int64_t last[BR_MAX_DIMS];
     if (ndims < 0 || ndims > a->ndim || (ndims > 0 && !dims))

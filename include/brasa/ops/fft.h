@@ -4,8 +4,8 @@
  * There is no complex dtype. A complex tensor is a floating-point tensor whose last dimension has
  * the size 2: the real and the imaginary part, as torch.view_as_real() returns them. Below,
  * "complex [3, 4]" is a tensor of the shape [3, 4, 2]. Dimensions in arguments count without that
- * last dimension: -1 is the last dimension of the complex tensor. Gradients are those of PyTorch by
- * torch.view_as_real(): with respect to the real and the imaginary part.
+ * last dimension: -1 is the last dimension of the complex tensor. Gradients are taken
+ * with respect to the real and the imaginary part, as PyTorch's are through torch.view_as_real().
  *
  * Transforms take f32 and f64. FFTW computes them, a library that is opened by the first call:
  * libfftw3f.so.3 for f32 and libfftw3.so.3 for f64, of the Debian packages libfftw3-single3 and
@@ -62,7 +62,8 @@ BR_API br_tensor *br_fft_rfft(br_tensor *x, int64_t n, int64_t dim, br_fft_norm 
  * element n / 2 are ignored. */
 BR_API br_tensor *br_fft_irfft(br_tensor *x, int64_t n, int64_t dim, br_fft_norm norm);
 /* Returns the transform, which is real, of a complex signal whose element n - j is the conjugate of
- * element j. x has its elements 0 .. n / 2; the default of n is that of br_fft_irfft(). */
+ * element j. x has its elements 0 .. n / 2; n has the same default as in
+ * br_fft_irfft(). */
 BR_API br_tensor *br_fft_hfft(br_tensor *x, int64_t n, int64_t dim, br_fft_norm norm);
 /* The inverse: returns elements 0 .. n / 2 of the inverse transform of a real x. */
 BR_API br_tensor *br_fft_ihfft(br_tensor *x, int64_t n, int64_t dim, br_fft_norm norm);
@@ -75,7 +76,7 @@ BR_API br_tensor *br_fft_ihfft(br_tensor *x, int64_t n, int64_t dim, br_fft_norm
  * has, or, without s, all dimensions. Functions with a 2 then transform the last two dimensions.
  * `norm` counts the elements of all these dimensions.
  *
- * The half of a real transform is that of the last dimension in dims; its default size in
+ * A real transform has half of the last dimension in dims; the default size of this dimension in
  * br_fft_irfftn() and br_fft_hfftn() is 2 (size - 1). */
 BR_API br_tensor *br_fft_fftn(br_tensor *x, int ns, const int64_t *s, int ndims,
                               const int64_t *dims, br_fft_norm norm);
@@ -136,13 +137,13 @@ typedef struct br_stft_options {
     .center = true, .pad_mode = BR_PAD_REFLECT, .onesided = BR_NONE
 BR_API br_stft_options br_stft_defaults(void);
 /* Returns the transforms of frames of n_fft samples of x [L] or [B, L], each multiplied by the
- * window: complex [N, T] or [B, N, T], where N is the number of frequencies and T that of frames.
+ * window: complex [N, T] or [B, N, T], with N frequencies and T frames.
  * The result is a view whose memory has frames before frequencies. */
 BR_API br_tensor *br_stft(br_tensor *x, int64_t n_fft, const br_stft_options *options);
 
 typedef struct br_istft_options {
     size_t struct_size;
-    int64_t hop_length, win_length; /* those of br_stft(); hop_length is at most win_length */
+    int64_t hop_length, win_length; /* as in br_stft(); hop_length is at most win_length */
     br_tensor *window;
     bool center, normalized;
     int64_t onesided;    /* as in br_stft(); BR_NONE: 1 unless x has n_fft frequencies */

@@ -90,7 +90,7 @@ BR_API br_tensor *br_linalg_svdvals(br_tensor *a);
  * The gradient assumes that the rank does not change. */
 BR_API br_tensor *br_linalg_pinv(br_tensor *a, br_tensor *atol, br_tensor *rtol, bool hermitian);
 /* Returns the rank of each matrix, i64 [*]: the number of singular values, or of absolute
- * eigenvalues, that do not count as 0. The arguments are those of br_linalg_pinv(). */
+ * eigenvalues, that do not count as 0. The arguments are the same as br_linalg_pinv()'s. */
 BR_API br_tensor *br_linalg_matrix_rank(br_tensor *a, br_tensor *atol, br_tensor *rtol,
                                         bool hermitian);
 
@@ -139,8 +139,8 @@ BR_API br_tensor *br_linalg_matrix_norm(br_tensor *a, br_matrix_norm ord, int nd
                                         const int64_t *dims, bool keepdim);
 /* Returns the condition number of each matrix of a [*, m, n]: the largest singular value divided by
  * the smallest one for BR_MATRIX_NORM_2, PyTorch's default, and the inverse for
- * BR_MATRIX_NORM_NEG_2. For other norms it is the norm of a times that of the inverse; a is square
- * then. Infinity for singular matrices, 0 for empty ones. */
+ * BR_MATRIX_NORM_NEG_2. For other norms it is the norm of a times the norm of its inverse; a is
+ * square then. Infinity for singular matrices, 0 for empty ones. */
 BR_API br_tensor *br_linalg_cond(br_tensor *a, br_matrix_norm ord);
 
 /* ---- Functions of matrices ------------------------------------------------------------------- */
@@ -178,8 +178,8 @@ BR_API br_tensor *br_linalg_vander(br_tensor *x, int64_t n);
 /* Returns the inverse of a with respect to br_tensordot(): the first `ind` dimensions are the rows
  * of a matrix, the others its columns. PyTorch's default is 2. */
 BR_API br_tensor *br_linalg_tensorinv(br_tensor *a, int64_t ind);
-/* Returns the solution x of br_tensordot(a, x, all dimensions of x) = b. The first dimensions of a
- * are those of b, and the others those of x. The given dimensions of a are moved to the end
+/* Returns the solution x of br_tensordot(a, x, all dimensions of x) = b. a has the
+ * dimensions of b, then the dimensions of x. The given dimensions of a are moved to the end
  * first. */
 BR_API br_tensor *br_linalg_tensorsolve(br_tensor *a, br_tensor *b, int ndims, const int64_t *dims);
 
