@@ -113,19 +113,6 @@ static void init_embedding(br_tensor *weight, int64_t padding_idx)
     br_scope_end(scope);
 }
 
-/* Scales each row that `index` selects down to norm max_norm, if its norm is larger. */
-static void shorten_rows(br_tensor *weight, br_tensor *index, double max_norm, double norm_type)
-{
-    br_scope *scope = br_no_grad_begin();
-    br_tensor *rows = br_unique(index, NULL, NULL);
-    br_tensor *used = br_index_select(weight, 0, rows);
-    br_tensor *norms = br_norm_dim(used, norm_type, BR_DIMS(1), true);
-    br_tensor *scale = br_rdiv_scalar(br_add_scalar(norms, 1e-7), max_norm);
-    br_tensor *longer = br_gt_scalar(norms, max_norm);
-    br_index_copy_(weight, 0, rows, br_where(longer, br_mul(used, scale), used));
-    br_scope_end(scope);
-}
-
 /* Checks the sizes, and registers the weight with its initial values. */
 static br_tensor *add_rows(br_module *module, const char *op, int64_t num_embeddings,
                            int64_t embedding_dim, int64_t padding_idx)
@@ -149,8 +136,9 @@ static br_tensor *run_embedding(void *module, br_tensor *x)
 {
     const br_embedding *self = module;
     if (self->max_norm > 0)
-        shorten_rows(self->weight, x, self->max_norm, self->norm_type);
-    return br_f_embedding(self->weight, x, self->padding_idx);
+        br_embedding_renorm_(self->weight, x, self->max_norm, self->norm_type);
+    br_tensor *y = br_f_embedding(self->weight, x, self->padding_idx);
+    return self->scale_grad_by_freq ? br_scale_grad_by_freq(y, x) : y;
 }
 
 br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx)
@@ -179,7 +167,6 @@ br_embedding_bag *br_embedding_bag_new(int64_t num_embeddings, int64_t embedding
     self->options = *BR_OPTIONS_OF(op, br_embedding_bag, options);
     self->num_embeddings = num_embeddings;
     self->embedding_dim = embedding_dim;
-    self->norm_type = 2;
     br_scope *scope = br_scope_begin();
     if (self->options.per_sample_weights)
         br_fail(BR_ERROR_ARGUMENT, op,
@@ -196,8 +183,6 @@ br_tensor *br_embedding_bag_forward(br_embedding_bag *self, br_tensor *index, br
     br_enter_with(self, index);
     br_embedding_bag_options options = self->options;
     options.per_sample_weights = per_sample_weights;
-    if (self->max_norm > 0)
-        shorten_rows(self->weight, index, self->max_norm, self->norm_type);
     return br_leave(self, br_f_embedding_bag(self->weight, index, offsets, &options));
 }
 

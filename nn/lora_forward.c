@@ -145,6 +145,8 @@ static br_tensor *run_embedding(const br_module_state *state, const br_lora_part
 {
     const br_embedding *layer = (const br_embedding *)state->module;
     br_tensor *rows = br_f_embedding(br_t(part->a), ids, layer->padding_idx);
+    if (layer->scale_grad_by_freq)
+        rows = br_scale_grad_by_freq(rows, ids);
     br_tensor *y = br_mul_scalar(br_f_linear(rows, part->b, NULL), part->scaling);
     if (!part->magnitude || br_failed())
         return br_add(result, y);

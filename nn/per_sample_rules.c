@@ -1,6 +1,8 @@
 /* nn/per_sample_rules.c - the gradients of samples for each class of layer. */
 #include "nn/per_sample.h"
 
+#include "ops/index/embedding_rows.h"
+
 #include <string.h>
 
 /* Returns t [batch, ...] as [batch, n, size of the last dimension]. */
@@ -46,6 +48,8 @@ static br_tensor *embedding_weight(const br_sample_call *c)
     if (self->padding_idx >= 0)
         dy = br_masked_fill(
             dy, br_reshape(br_eq_scalar(index, (double)self->padding_idx), BR_SHAPE(-1, 1)), 0);
+    if (self->scale_grad_by_freq)
+        dy = br__over_counts(dy, place);
     br_tensor *tables = br_new_zeros(c->dy, BR_SHAPE(batch * rows, width), c->dy->dtype);
     return br_reshape(br_index_add(tables, 0, place, dy, 1), BR_SHAPE(batch, rows, width));
 }

@@ -17,6 +17,11 @@ static bool check_options(const char *op, const br_tensor *weight, const br_tens
     if (o->padding_idx < -1 || o->padding_idx >= weight->sizes[0])
         br_fail(BR_ERROR_INDEX, op, "padding_idx is %" PRId64 ", must be -1 or a row of weight %s",
                 o->padding_idx, br__shape(weight));
+    else if (!(o->max_norm >= 0))
+        br_fail(BR_ERROR_ARGUMENT, op, "max_norm is %g, must be positive, or 0 for none",
+                o->max_norm);
+    else if (o->scale_grad_by_freq && o->mode == BR_BAG_MAX)
+        br_fail(BR_ERROR_ARGUMENT, op, "scale_grad_by_freq is not for the mode BR_BAG_MAX");
     else if (w && br__compatible(op, "weight", weight, "per_sample_weights", w) &&
              o->mode != BR_BAG_SUM)
         br_fail(BR_ERROR_ARGUMENT, op, "per_sample_weights are only for the mode BR_BAG_SUM");
@@ -119,11 +124,15 @@ br_tensor *br_f_embedding_bag(br_tensor *weight, br_tensor *index, br_tensor *of
         !check_options(op, weight, index, o) || !br__check_index(op, index, weight, 0) ||
         (offsets && !check_offsets(op, offsets, index->numel)))
         return br__composed(scope, NULL);
+    if (o->max_norm > 0)
+        br_embedding_renorm_(weight, index, o->max_norm, o->norm_type);
     const int64_t bags = offsets ? offsets->sizes[0] - o->include_last_offset : index->sizes[0];
     br_tensor *samples = o->per_sample_weights;
     const br_rounding rounding = BR_WIDEN(&weight, &samples);
     br_tensor *line = br_flatten(index, 0, -1);
     br_tensor *rows = br_index_select(weight, 0, line);
+    if (o->scale_grad_by_freq)
+        rows = br_scale_grad_by_freq(rows, line);
     if (samples)
         rows = br_mul(rows, br_unsqueeze(br_flatten(samples, 0, -1), 1));
     br_tensor *y = rows ? reduced(rows, bags_of(index, offsets, bags),

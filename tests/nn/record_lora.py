@@ -85,6 +85,8 @@ def main():
     record(out, "conv_groups", conv(2), image, small, **one)
     series, less = torch.randn(2, 4, 6), torch.randn(2, 3, 5)
     record(out, "conv1d_dora", nn.Sequential(nn.Conv1d(4, 3, 2)), series, less, **one, use_dora=True)
+    by_freq = nn.Sequential(nn.Embedding(7, 4, scale_grad_by_freq=True), nn.Linear(4, 2))
+    record(out, "embedding_by_freq", by_freq, torch.tensor([[1, 4, 1], [0, 1, 4]]), torch.randn(2, 3, 2), **one)
     torch.manual_seed(5)
     model = nn.Sequential(nn.Embedding(7, 4), nn.Linear(4, 6), nn.Conv1d(4, 3, 2))
     config = LoraConfig(r=2, target_modules=["0", "1", "2"], use_dora=True)

@@ -339,6 +339,48 @@ Test(layers, a_linear_layer_without_inputs)
     br_scope_end(scope);
 }
 
+/* Row 3 is looked up twice, so each lookup counts half; the option is for bags, too. */
+Test(layers, embedding_scale_grad_by_freq)
+{
+    br_scope *scope = br_scope_begin();
+    br_embedding *embedding = br_embedding_new(4, 2, -1);
+    embedding->scale_grad_by_freq = true;
+    const float factors[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    br_tensor *index = br_from_i64(BR_SHAPE(2, 2), (int64_t[]){ 3, 0, 1, 3 });
+    br_tensor *y = br_embedding_forward(embedding, index);
+    br_backward(br_sum(br_mul(y, br_from_f32(BR_SHAPE(2, 2, 2), factors))));
+    check_values(br_grad_of(embedding->weight), ((double[]){ 3, 4, 5, 6, 0, 0, 4, 5 }), 0);
+    br_embedding_bag *bag = br_embedding_bag_new(
+        4, 2, BR_OPTIONS(br_embedding_bag, .mode = BR_BAG_SUM, .scale_grad_by_freq = true));
+    br_backward(br_sum(br_embedding_bag_forward(bag, index, NULL, NULL)));
+    check_values(br_grad_of(bag->weight), ((double[]){ 1, 1, 1, 1, 0, 0, 1, 1 }), 0);
+    br_tensor *i32 = br_to(index, BR_I32);
+    cr_assert(br_equal(br_scale_grad_by_freq(y, i32), y));
+    check_fails(br_scale_grad_by_freq(y, br_select(index, 0, 0)),
+                "rows [2, 2, 2] must have the shape of index [2] and one more dimension");
+    check_fails(br_embedding_renorm_(embedding->weight, index, -1, 2),
+                "max_norm is -1, must not be negative");
+    check_fails(br_embedding_renorm_(br_ones(BR_SHAPE(3), BR_F32), index, 1, 2),
+                "weight [3] must have two dimensions");
+    bag->options.max_norm = NAN;
+    check_fails(br_embedding_bag_forward(bag, index, NULL, NULL), "max_norm is nan");
+    br_module_free(bag);
+    br_module_free(embedding);
+    br_scope_end(scope);
+}
+
+/* A bf16 row is scaled in f32 and rounded once. */
+Test(layers, embedding_renorm_of_bf16)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *wide = br_randn(BR_SHAPE(5, 7), BR_F32), *index = br_arange(0, 4, 1, BR_I64);
+    br_tensor *weight = br_to(wide, BR_BF16), *expected = br_to(weight, BR_F32);
+    br_embedding_renorm_(weight, index, 1, 2);
+    br_embedding_renorm_(expected, index, 1, 2);
+    cr_assert(br_equal(weight, br_to(expected, BR_BF16)));
+    br_scope_end(scope);
+}
+
 /* Rows that are looked up are scaled down to max_norm; other rows do not change. */
 Test(layers, embedding_max_norm)
 {

@@ -84,6 +84,13 @@ static void *table(void)
     return br_sequential_new(BR_MODULES(br_embedding_new(7, 4, 1), br_linear_new(4, 2, true)));
 }
 
+static void *table_by_freq(void)
+{
+    br_embedding *self = br_embedding_new(7, 4, -1);
+    self->scale_grad_by_freq = true;
+    return br_sequential_new(BR_MODULES(self, br_linear_new(4, 2, true)));
+}
+
 static void *convolution(void)
 {
     return br_sequential_new(BR_MODULES(br_conv2d_new(
@@ -123,6 +130,7 @@ static const recorded_case cases[] = {
       2 },
     { "embedding", table, LORA(FIRST), 1 },
     { "embedding_dora", table, LORA(FIRST, .use_dora = true), 1 },
+    { "embedding_by_freq", table_by_freq, LORA(FIRST), 1 },
     { "conv", convolution, LORA(FIRST), 1 },
     { "conv_dora", convolution, LORA(FIRST, .use_dora = true), 1 },
     { "conv_groups", grouped, LORA(FIRST), 1 },

@@ -97,6 +97,9 @@ Test(per_sample, embeddings)
         true);
     check_model(br_embedding_new(5, 3, 1), ids, false);
     check_model(br_embedding_new(5, 3, 0), br_select(ids, 1, 0), false);
+    br_embedding *by_freq = br_embedding_new(5, 3, -1);
+    by_freq->scale_grad_by_freq = true;
+    check_model(by_freq, ids, false);
     br_scope_end(scope);
 }
 

@@ -253,7 +253,7 @@ static br_tensor *weighted_bags(void *model, br_tensor *x)
 static void *embedding_bag_max_norm(void)
 {
     br_embedding_bag *self = br_embedding_bag_new(10, 4, NULL);
-    self->max_norm = 1.5;
+    self->options.max_norm = 1.5;
     return self;
 }
 

@@ -30,7 +30,8 @@ typedef struct br_embedding {
     /* 0: none. Otherwise forward first scales the rows that it looks up down to at most this norm,
      * without recording, as PyTorch does. */
     double max_norm;
-    double norm_type; /* 2 by default */
+    double norm_type;        /* 2 by default */
+    bool scale_grad_by_freq; /* as br_scale_grad_by_freq() does; false by default */
 } br_embedding;
 /* Creates nn.Embedding. Weights are from N(0, 1); row padding_idx (-1: none) is zero and gets no
  * gradient. */
@@ -42,7 +43,6 @@ typedef struct br_embedding_bag {
     br_module base;
     br_tensor *weight; /* [num_embeddings, embedding_dim] */
     int64_t num_embeddings, embedding_dim;
-    double max_norm, norm_type; /* as in br_embedding */
     br_embedding_bag_options options;
 } br_embedding_bag;
 /* Creates nn.EmbeddingBag, with the weights of nn.Embedding. `options` may be NULL. Its

@@ -83,6 +83,15 @@ BR_API br_tensor *br_masked_scatter(br_tensor *x, br_tensor *mask, br_tensor *so
 /* Returns the rows of weight [n, d] at the indices: [*, d] for an index [*]. Row padding_idx gets
  * no gradient; -1 means that there is no such row. */
 BR_API br_tensor *br_f_embedding(br_tensor *weight, br_tensor *index, int64_t padding_idx);
+/* Scales each row of weight [n, d] that is in index [*] and whose norm is larger than max_norm down
+ * to it, without recording, as F.embedding() with max_norm does before the lookup. norm_type is the
+ * p of the norm; PyTorch's default is 2. Changes weight, also if it requires grad, and returns
+ * it. */
+BR_API br_tensor *br_embedding_renorm_(br_tensor *weight, br_tensor *index, double max_norm,
+                                       double norm_type);
+/* Returns rows [*, d], which br_f_embedding() has looked up by index [*]. Their gradient is divided
+ * by the number of times that their index occurs, as F.embedding() with scale_grad_by_freq does. */
+BR_API br_tensor *br_scale_grad_by_freq(br_tensor *rows, br_tensor *index);
 
 typedef enum br_bag_mode { BR_BAG_SUM, BR_BAG_MEAN, BR_BAG_MAX } br_bag_mode;
 typedef struct br_embedding_bag_options {
@@ -91,9 +100,12 @@ typedef struct br_embedding_bag_options {
     br_tensor *per_sample_weights; /* for sums, of index's shape, or NULL */
     bool include_last_offset;      /* the last offset is the end of the last bag */
     int64_t padding_idx;           /* this row is not counted; -1: there is none */
+    double max_norm, norm_type;    /* br_embedding_renorm_() before the lookup; max_norm 0: none */
+    bool scale_grad_by_freq;       /* as br_scale_grad_by_freq() does; not for BR_BAG_MAX */
 } br_embedding_bag_options;
-#define br_embedding_bag_default_fields \
-    .struct_size = sizeof(br_embedding_bag_options), .mode = BR_BAG_MEAN, .padding_idx = -1
+#define br_embedding_bag_default_fields                                                      \
+    .struct_size = sizeof(br_embedding_bag_options), .mode = BR_BAG_MEAN, .padding_idx = -1, \
+    .norm_type = 2
 BR_API br_embedding_bag_options br_embedding_bag_defaults(void);
 /* Returns the sum, the mean or the largest elements of the rows of weight [n, d] in each bag:
  * [bags, d]. Either index is [bags, length] and offsets NULL, or index is 1-d and offsets [bags]
