@@ -17,9 +17,12 @@ enum { MAX_INPUTS = 3, LARGEST = 10000000 };
 /* ---- Entries --------------------------------------------------------------------------------- */
 
 /* Each letter of `inputs` is a tensor. With n elements: m is a matrix [r, c] with c up to 1000; p
- * is the same with values of 0.5 .. 1.5; b is the same of bools; s has rows of 10; d is [r / 10,
- * 10, c]; v is one row of 0.5 .. 1.5. Smaller: r is a row [c], k is a column [r, 1]; t and i are
- * indices [r], below c and below r. */
+ * is the same with values of 0.5 .. 1.5, u of 0 .. 1; b is the same of bools, z of integers 0 ..
+ * 999, j of indices below c, c of complex numbers; s has rows of 10; d is [r / 10, 10, c]; v is one
+ * row of 0.5 .. 1.5; a has symmetric positive definite matrices of 10 x 10; e has images [N, C, H,
+ * W] with up to 10 channels of up to 100 x 100. Smaller: r is a row [c], o a sorted one, k is a
+ * column [r, 1]; t and i are indices [r], below c and below r. For e: h is [C]; w is a kernel [C,
+ * C, 3, 3]; y is a grid [N, H, W, 2]. */
 typedef struct entry {
     const char *name, *inputs;
     br_tensor *(*call)(br_tensor **x);
@@ -33,63 +36,46 @@ static br_tensor *fast_dropout(br_tensor *x)
     return y;
 }
 
-#define ENTRIES(ENTRY)                                                                   \
-    ENTRY(add, "mm", br_add(x[0], x[1]))                                                 \
-    ENTRY(add_row, "mr", br_add(x[0], x[1]))                                             \
-    ENTRY(add_column, "mk", br_add(x[0], x[1]))                                          \
-    ENTRY(mul_scalar, "m", br_mul_scalar(x[0], 3))                                       \
-    ENTRY(div, "mp", br_div(x[0], x[1]))                                                 \
-    ENTRY(pow, "pm", br_pow(x[0], x[1]))                                                 \
-    ENTRY(less, "mm", br_lt(x[0], x[1]))                                                 \
-    ENTRY(where, "bmm", br_where(x[0], x[1], x[2]))                                      \
-    ENTRY(masked_fill, "mb", br_masked_fill(x[0], x[1], -1e9))                           \
-    ENTRY(exp, "m", br_exp(x[0]))                                                        \
-    ENTRY(log, "p", br_log(x[0]))                                                        \
-    ENTRY(sqrt, "p", br_sqrt(x[0]))                                                      \
-    ENTRY(erf, "m", br_erf(x[0]))                                                        \
-    ENTRY(tanh, "m", br_tanh(x[0]))                                                      \
-    ENTRY(sigmoid, "m", br_sigmoid(x[0]))                                                \
-    ENTRY(relu, "m", br_relu(x[0]))                                                      \
-    ENTRY(gelu, "m", br_gelu(x[0], BR_GELU_ERF))                                         \
-    ENTRY(gelu_tanh, "m", br_gelu(x[0], BR_GELU_TANH))                                   \
-    ENTRY(dropout, "m", br_f_dropout(x[0], 0.1, true))                                   \
-    ENTRY(dropout_fast, "m", fast_dropout(x[0]))                                         \
-    ENTRY(softmax, "m", br_softmax(x[0], -1))                                            \
-    ENTRY(softmax_first, "m", br_softmax(x[0], 0))                                       \
-    ENTRY(softmax_short, "s", br_softmax(x[0], -1))                                      \
-    ENTRY(log_softmax, "m", br_log_softmax(x[0], -1))                                    \
-    ENTRY(layer_norm, "mrr", br_f_layer_norm(x[0], 1, br_sizes(x[1]), x[1], x[2], 1e-5)) \
-    ENTRY(cross_entropy, "mt", br_cross_entropy(x[0], x[1], NULL))                       \
-    ENTRY(embedding, "mi", br_f_embedding(x[0], x[1], -1))                               \
-    ENTRY(transpose, "m", br_contiguous(br_t(x[0])))                                     \
-    ENTRY(transpose_outer, "d", br_contiguous(br_transpose(x[0], 0, 1)))                 \
-    ENTRY(cat, "mm", br_cat(BR_INPUTS(x[0], x[1]), -1))                                  \
-    ENTRY(clone, "m", br_clone(x[0]))                                                    \
-    ENTRY(to_f64, "m", br_to(x[0], BR_F64))                                              \
-    ENTRY(sum, "m", br_sum(x[0]))                                                        \
-    ENTRY(sum_last, "m", br_sum_dim(x[0], BR_DIMS(-1), false))                           \
-    ENTRY(sum_first, "m", br_sum_dim(x[0], BR_DIMS(0), false))                           \
-    ENTRY(sum_middle, "d", br_sum_dim(x[0], BR_DIMS(1), false))                          \
-    ENTRY(sum_short, "s", br_sum_dim(x[0], BR_DIMS(-1), false))                          \
-    ENTRY(mean_last, "m", br_mean_dim(x[0], BR_DIMS(-1), false))                         \
-    ENTRY(max, "m", br_max(x[0]))                                                        \
-    ENTRY(max_last, "m", br_max_dim(x[0], -1, false, NULL))                              \
-    ENTRY(argmax_last, "m", br_argmax(x[0], -1, false))                                  \
-    ENTRY(dot, "vv", br_matmul(x[0], x[1]))                                              \
-    ENTRY(matvec, "mr", br_matmul(x[0], x[1]))
-
-#define CALL(name, inputs, expression)           \
+#define ENTRY(name, inputs, expression, torch)   \
     static br_tensor *call_##name(br_tensor **x) \
     {                                            \
         return expression;                       \
     }
-ENTRIES(CALL)
+#include "benchmarks/sweep_entries.def"
+#undef ENTRY
 
-#define ROW(name, inputs, expression) { #name, inputs, call_##name },
-static const entry entries[] = { ENTRIES(ROW){ "adam", "m", NULL } };
+#define ENTRY(name, inputs, expression, torch) { #name, inputs, call_##name },
+static const entry entries[] = {
+#include "benchmarks/sweep_entries.def"
+    { "adam", "m", NULL },
+};
 enum { ENTRIES_COUNT = sizeof entries / sizeof *entries };
 
 /* ---- Inputs ---------------------------------------------------------------------------------- */
+
+static br_tensor *positive_definite(int64_t n)
+{
+    const int64_t k = n < 100 ? 1 : 10;
+    br_tensor *x = br_randn(BR_SHAPE(n / (k * k), k, k), BR_F32);
+    x = br_mul_scalar(br_add(x, br_transpose(x, 1, 2)), 0.5);
+    return br_add(x, br_mul_scalar(br_eye(k, k, BR_F32), 10));
+}
+
+static br_tensor *of_images(char kind, int64_t n)
+{
+    const int64_t w = n < 100 ? n : 100, h = n / w < 100 ? n / w : 100;
+    const int64_t c = n / w / h < 10 ? n / w / h : 10, batch = n / w / h / c;
+    switch (kind) {
+    case 'h':
+        return br_randn(BR_SHAPE(c), BR_F32);
+    case 'w':
+        return br_randn(BR_SHAPE(c, c, 3, 3), BR_F32);
+    case 'y':
+        return br_sub_scalar(br_mul_scalar(br_rand(BR_SHAPE(batch, h, w, 2), BR_F32), 2), 1);
+    default:
+        return br_randn(BR_SHAPE(batch, c, h, w), BR_F32);
+    }
+}
 
 static br_tensor *input(char kind, int64_t n)
 {
@@ -100,8 +86,16 @@ static br_tensor *input(char kind, int64_t n)
     switch (kind) {
     case 'p':
         return br_add_scalar(br_rand(BR_SHAPE(r, c), BR_F32), 0.5);
+    case 'u':
+        return br_rand(BR_SHAPE(r, c), BR_F32);
     case 'b':
         return br_gt_scalar(br_randn(BR_SHAPE(r, c), BR_F32), 0);
+    case 'z':
+        return br_randint(0, 1000, BR_SHAPE(r, c));
+    case 'j':
+        return br_randint(0, c, BR_SHAPE(r, c));
+    case 'c':
+        return br_randn(BR_SHAPE(r, c, 2), BR_F32);
     case 's':
         return br_randn(BR_SHAPE(n / ten, ten), BR_F32);
     case 'd':
@@ -110,14 +104,20 @@ static br_tensor *input(char kind, int64_t n)
         return br_add_scalar(br_rand(BR_SHAPE(n), BR_F32), 0.5);
     case 'r':
         return br_randn(BR_SHAPE(c), BR_F32);
+    case 'o':
+        return br_sort(br_randn(BR_SHAPE(c), BR_F32), 0, false, NULL);
     case 'k':
         return br_randn(BR_SHAPE(r, 1), BR_F32);
     case 't':
         return br_randint(0, c, BR_SHAPE(r));
     case 'i':
         return br_randint(0, r, BR_SHAPE(r));
-    default:
+    case 'a':
+        return positive_definite(n);
+    case 'm':
         return br_randn(BR_SHAPE(r, c), BR_F32);
+    default:
+        return of_images(kind, n);
     }
 }
 
@@ -144,7 +144,8 @@ static void backward(void *context)
     subject *s = context;
     br_scope *scope = br_scope_begin();
     br_tensor *grads[MAX_INPUTS];
-    br_grad_options options = *BR_OPTIONS(br_grad, .gradients = &s->dy, .retain_graph = true);
+    br_grad_options options =
+        *BR_OPTIONS(br_grad, .gradients = &s->dy, .retain_graph = true, .allow_unused = true);
     br_grad(1, &s->y, s->n_requires_grad, s->requires_grad, grads, &options);
     br_scope_end(scope);
 }
@@ -195,10 +196,11 @@ static result measure_backward(subject *s, double seconds)
     s->dy = br_randn(br_ndim(s->y), br_sizes(s->y), br_dtype_of(s->y));
     r.ns = 1e9 * bench_minimum(backward, s, seconds);
     br_tensor *grads[MAX_INPUTS];
-    br_grad_options options = *BR_OPTIONS(br_grad, .gradients = &s->dy, .retain_graph = true);
+    br_grad_options options =
+        *BR_OPTIONS(br_grad, .gradients = &s->dy, .retain_graph = true, .allow_unused = true);
     if (br_grad(1, &s->y, s->n_requires_grad, s->requires_grad, grads, &options))
         for (int i = 0; i < s->n_requires_grad; i++)
-            r.squares += squares(grads[i]);
+            r.squares += grads[i] ? squares(grads[i]) : 0;
     return r;
 }
 

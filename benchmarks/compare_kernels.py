@@ -9,73 +9,47 @@ import argparse
 import fnmatch
 import json
 import os
+import pathlib
+import re
 import sys
 
 from turns import Side, least_time, read_arguments
 
 SIZES = [10 ** i for i in range(8)]
 RANDOM = ["dropout_fast"]  # drops different elements than PyTorch
+ENTRY = re.compile(r'ENTRY\((\w+), "(\w+)", .*, "(.*)"\)$')
 
 
-# ---- PyTorch, in its own process: the entries of bench_sweep.c ---------------------------------
+def read_entries():
+    """Returns the inputs and PyTorch's expression of each entry of sweep_entries.def, and of Adam, which has none."""
+    rows = (pathlib.Path(__file__).parent / "sweep_entries.def").read_text().splitlines()
+    found = [ENTRY.match(row) for row in rows if row.startswith("ENTRY(")]
+    return {m[1]: (m[2], m[3]) for m in found} | {"adam": ("m", None)}
 
-def entries():
+
+# ---- PyTorch, in its own process ---------------------------------------------------------------
+
+def positive_definite(n):
     import torch
-    from torch.nn import functional as F
 
+    k = 1 if n < 100 else 10
+    x = torch.randn(n // (k * k), k, k)
+    return (x + x.transpose(1, 2)) * 0.5 + torch.eye(k) * 10
+
+
+def of_images(kind, n):
+    import torch
+
+    w = min(n, 100)
+    h = min(n // w, 100)
+    c = min(n // w // h, 10)
+    batch = n // w // h // c
     return {
-        "add": ("mm", lambda a, b: a + b),
-        "add_row": ("mr", lambda a, b: a + b),
-        "add_column": ("mk", lambda a, b: a + b),
-        "mul_scalar": ("m", lambda x: x * 3),
-        "div": ("mp", lambda a, b: a / b),
-        "pow": ("pm", lambda a, b: a ** b),
-        "less": ("mm", lambda a, b: a < b),
-        "where": ("bmm", torch.where),
-        "masked_fill": ("mb", lambda x, mask: x.masked_fill(mask, -1e9)),
-        "exp": ("m", torch.exp),
-        "log": ("p", torch.log),
-        "sqrt": ("p", torch.sqrt),
-        "erf": ("m", torch.erf),
-        "tanh": ("m", torch.tanh),
-        "sigmoid": ("m", torch.sigmoid),
-        "relu": ("m", torch.relu),
-        "gelu": ("m", F.gelu),
-        "gelu_tanh": ("m", lambda x: F.gelu(x, approximate="tanh")),
-        "dropout": ("m", lambda x: F.dropout(x, 0.1, True)),
-        "dropout_fast": ("m", lambda x: F.dropout(x, 0.1, True)),
-        "softmax": ("m", lambda x: torch.softmax(x, -1)),
-        "softmax_first": ("m", lambda x: torch.softmax(x, 0)),
-        "softmax_short": ("s", lambda x: torch.softmax(x, -1)),
-        "log_softmax": ("m", lambda x: torch.log_softmax(x, -1)),
-        "layer_norm": ("mrr", lambda x, w, b: F.layer_norm(x, w.shape, w, b, 1e-5)),
-        "cross_entropy": ("mt", F.cross_entropy),
-        "embedding": ("mi", lambda weight, index: F.embedding(index, weight)),
-        "transpose": ("m", lambda x: x.t().contiguous()),
-        "transpose_outer": ("d", lambda x: x.transpose(0, 1).contiguous()),
-        "cat": ("mm", lambda a, b: torch.cat((a, b), -1)),
-        "clone": ("m", torch.clone),
-        "to_f64": ("m", lambda x: x.to(torch.float64)),
-        "sum": ("m", torch.sum),
-        "sum_last": ("m", lambda x: x.sum(-1)),
-        "sum_first": ("m", lambda x: x.sum(0)),
-        "sum_middle": ("d", lambda x: x.sum(1)),
-        "sum_short": ("s", lambda x: x.sum(-1)),
-        "mean_last": ("m", lambda x: x.mean(-1)),
-        "max": ("m", torch.max),
-        "max_last": ("m", lambda x: x.max(-1)[0]),
-        "argmax_last": ("m", lambda x: x.argmax(-1)),
-        "dot": ("vv", torch.matmul),
-        "matvec": ("mr", torch.matmul),
-        "adam": ("m", None),
-    }
-
-
-NAMES = """add add_row add_column mul_scalar div pow less where masked_fill exp log sqrt erf tanh
-sigmoid relu gelu gelu_tanh dropout dropout_fast softmax softmax_first softmax_short log_softmax layer_norm
-cross_entropy embedding transpose transpose_outer cat clone to_f64 sum sum_last sum_first sum_middle
-sum_short mean_last max max_last argmax_last dot matvec adam""".split()
-NO_BACKWARD = ["less", "argmax_last", "adam"]
+        "h": lambda: torch.randn(c),
+        "w": lambda: torch.randn(c, c, 3, 3),
+        "y": lambda: torch.rand(batch, h, w, 2) * 2 - 1,
+        "e": lambda: torch.randn(batch, c, h, w),
+    }[kind]()
 
 
 def make_input(kind, n):
@@ -86,16 +60,25 @@ def make_input(kind, n):
         c *= 10
     r = n // c
     few, ten = min(r, 10), min(n, 10)
-    if kind == "p":
-        return torch.rand(r, c) + 0.5
-    if kind == "b":
-        return torch.randn(r, c) > 0
-    if kind == "v":
-        return torch.rand(n) + 0.5
-    if kind in "ti":
-        return torch.randint(0, c if kind == "t" else r, (r,))
-    shapes = {"s": (n // ten, ten), "d": (r // few, few, c), "r": (c,), "k": (r, 1)}
-    return torch.randn(shapes.get(kind, (r, c)))
+    kinds = {
+        "p": lambda: torch.rand(r, c) + 0.5,
+        "u": lambda: torch.rand(r, c),
+        "b": lambda: torch.randn(r, c) > 0,
+        "z": lambda: torch.randint(0, 1000, (r, c)),
+        "j": lambda: torch.randint(0, c, (r, c)),
+        "c": lambda: torch.randn(r, c, 2),
+        "s": lambda: torch.randn(n // ten, ten),
+        "d": lambda: torch.randn(r // few, few, c),
+        "v": lambda: torch.rand(n) + 0.5,
+        "r": lambda: torch.randn(c),
+        "o": lambda: torch.randn(c).sort()[0],
+        "k": lambda: torch.randn(r, 1),
+        "t": lambda: torch.randint(0, c, (r,)),
+        "i": lambda: torch.randint(0, r, (r,)),
+        "a": lambda: positive_definite(n),
+        "m": lambda: torch.randn(r, c),
+    }
+    return kinds[kind]() if kind in kinds else of_images(kind, n)
 
 
 def squares(t):
@@ -104,12 +87,16 @@ def squares(t):
 
 
 def measure(entry, phase, n, seconds):
+    """Returns the least time and the sum of squares of the results; a time of 0 if there is no gradient."""
     import torch
 
-    kinds, call = entry
+    kinds, expression = entry
+    call = expression and eval(f"lambda *x: {expression}", {"torch": torch, "F": torch.nn.functional})
     torch.manual_seed(0)
     x = [make_input(kind, n) for kind in kinds]
     if not call:
+        if phase == "backward":
+            return 0, 0
         x[0].requires_grad_()
         x[0].grad = torch.ones_like(x[0])
         return least_time(torch.optim.Adam(x).step, seconds), 0
@@ -120,19 +107,24 @@ def measure(entry, phase, n, seconds):
             return least, squares(call(*x))
     wanted = [t.requires_grad_() for t in x if t.is_floating_point()]
     y = call(*x)
+    if not y.requires_grad:
+        return 0, 0
     dy = torch.randn(y.shape, dtype=y.dtype)
     grad = torch.autograd.grad
 
     def run():
-        return grad(y, wanted, dy, retain_graph=True)
-    return least_time(run, seconds), sum(squares(g) for g in run())
+        return grad(y, wanted, dy, retain_graph=True, allow_unused=True)
+    try:
+        return least_time(run, seconds), sum(squares(g) for g in run() if g is not None)
+    except RuntimeError:  # PyTorch has no derivative
+        return 0, 0
 
 
 def serve_torch(threads, seconds):
     import torch
 
     torch.set_num_threads(threads)
-    table = entries()
+    table = read_entries()
     for line in sys.stdin:
         name, phase, n = line.split()
         least, checksum = measure(table[name], phase, int(n), seconds)
@@ -147,11 +139,15 @@ def check(name, phase, n, ours, theirs, tolerance):
 
 
 def compare(ours, theirs, name, phase, n, args):
-    """Returns the least times of several rounds in ns. While Brasa seems slower, adds rounds, in case a
-    measurement was disturbed, up to three times as many in total."""
+    """Returns the least times of several rounds in ns, or None if PyTorch has no gradient. While Brasa seems slower,
+    adds rounds, in case a measurement was disturbed, up to three times as many in total."""
     mine, his, turns = float("inf"), float("inf"), 0
     while turns < args.rounds or (turns < 3 * args.rounds and mine > his):
         a, b = ours.ask(f"{name} {phase} {n}"), theirs.ask(f"{name} {phase} {n}")
+        if b[0] == 0:
+            return None
+        if a[0] == 0:
+            sys.exit(f"{name}: only PyTorch has a gradient")
         check(name, phase, n, a[1], b[1], args.tolerance)
         mine, his, turns = min(mine, a[0]), min(his, b[0]), turns + 1
     return {"name": name, "phase": phase, "n": n, "threads": args.threads, "brasa_ns": mine,
@@ -159,11 +155,9 @@ def compare(ours, theirs, name, phase, n, args):
 
 
 def chosen(args):
-    for name in NAMES:
+    for name in read_entries():
         for phase in ["forward", "backward"]:
             label = name if phase == "forward" else f"{name}.backward"
-            if phase == "backward" and name in NO_BACKWARD:
-                continue
             if fnmatch.fnmatch(label, args.filter):
                 yield label, name, phase
 
@@ -183,6 +177,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each entry (3)")
     parser.add_argument("--seconds", type=float, default=0.003,
                         help="minimum time to measure an entry for in each round (0.003)")
+    parser.add_argument("--smallest", type=int, default=1, help="smallest size (1)")
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="largest size (10^7)")
     parser.add_argument("--brasa", default="build/brasa", help="path of the command (build/brasa)")
     parser.add_argument("--tolerance", type=float, default=1e-4,
@@ -198,13 +193,15 @@ def main():
     options = ["--serve", "--threads", str(args.threads), "--seconds", str(args.seconds)]
     ours = Side("brasa", [args.brasa, "bench", "sweep", *options], args.threads)
     theirs = Side("torch", [sys.executable, __file__, *options], args.threads)
-    sizes = [n for n in SIZES if n <= args.largest]
+    sizes = [n for n in SIZES if args.smallest <= n <= args.largest]
     if not args.json:
         heads = [f"10^{len(str(n)) - 1}" if n > 1 else "1" for n in sizes]
         print("| elements | " + " | ".join(heads) + " |\n|" + "---|" * (1 + len(heads))
               if args.markdown else " " * 26 + "".join(f"{head:>9}" for head in heads))
     for label, name, phase in chosen(args):
         row = [compare(ours, theirs, name, phase, n, args) for n in sizes]
+        if None in row:
+            continue
         if args.json:
             for r in row:
                 print(json.dumps(r), flush=True)
