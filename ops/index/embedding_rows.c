@@ -33,6 +33,8 @@ br_tensor *br_embedding_renorm_(br_tensor *weight, br_tensor *index, double max_
     br_tensor *shorter = br__narrowed(rounding, br_mul(values, scale));
     br_index_copy_(weight, 0, rows, br_where(br_gt_scalar(norms, max_norm), shorter, used));
     br_scope_end(scope);
+    if (BR_PROFILING)
+        br__thread.events->result(weight);
     return br_failed() ? NULL : weight;
 }
 
