@@ -1,5 +1,6 @@
-/* backends/cpu/linalg/linalg.c - factorizations and systems of equations, by LAPACK. The matrices
- * of a batch are shared among threads; each matrix is the work of one. */
+/* backends/cpu/linalg/linalg.c - factorizations and systems of equations, by LAPACK or, for small
+ * matrices, by small.c. The matrices of a batch are shared among threads; each matrix is the work
+ * of one. */
 #include "backends/cpu/linalg/linalg.h"
 #include "tensor/min_max.h"
 #include "tensor/tensor_internal.h"
@@ -49,6 +50,8 @@ static int run_matrix(const job *j, int64_t i, const scratch *s)
     void *u = matrix_of(j, w->u, i), *vt = matrix_of(j, w->vt, i);
     int *pivots = matrix_of(j, w->pivots, i);
     int info = 0, rank = 0;
+    if (br__linalg_is_small(w))
+        return br__linalg_small(w, a, b, pivots);
     switch (w->routine) {
     case BR_LINALG_LU:
     case BR_LINALG_SOLVE:
