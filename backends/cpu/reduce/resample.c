@@ -21,6 +21,13 @@ struct job {
 
 /* Defines both kernels for an element type, which is why they are macros. */
 #define RESAMPLE(type)                                                                            \
+    static inline double weighted_sum_##type(int64_t taps, const double *weight, const type *x)   \
+    {                                                                                             \
+        double sum = 0;                                                                           \
+        for (int64_t t = 0; t < taps; t++)                                                        \
+            sum += weight[t] != 0 ? weight[t] * (double)x[t] : 0;                                 \
+        return sum;                                                                               \
+    }                                                                                             \
     static void forward_##type(const job *j, int64_t before, int64_t column, int64_t columns)     \
     {                                                                                             \
         const type *x = (const type *)(void *)j->x + before * j->n * j->after + column;           \
@@ -28,7 +35,13 @@ struct job {
         for (int64_t o = 0; o < j->outputs; o++) {                                                \
             const type *row = x + j->starts[o] * j->after;                                        \
             const double *weight = j->weights + o * j->taps;                                      \
-            double sum[TILE] = { 0 };                                                             \
+            if (j->after == 1) {                                                                  \
+                y[o] = (type)weighted_sum_##type(j->taps, weight, row);                           \
+                continue;                                                                         \
+            }                                                                                     \
+            double sum[TILE];                                                                     \
+            for (int64_t c = 0; c < columns; c++)                                                 \
+                sum[c] = 0;                                                                       \
             for (int64_t t = 0; t < j->taps; t++)                                                 \
                 if (weight[t] != 0)                                                               \
                     for (int64_t c = 0; c < columns; c++)                                         \
