@@ -19,6 +19,7 @@
     UNARY(relu, x < 0 ? 0 : x)                                      \
     UNARY(reciprocal, 1 / x)                                        \
     UNARY(square, x *x)                                             \
+    UNARY(cube, x *x *x)                                            \
     ARITHMETIC(add, a + b)                                          \
     ARITHMETIC(sub, a - b)                                          \
     ARITHMETIC(mul, a * b)                                          \
@@ -39,10 +40,24 @@
     UNARY(sign, (real)((x > 0) - (x < 0)))                               \
     UNARY(rsqrt, 1 / real_sqrt(x))                                       \
     UNARY(clamp, real_minimum(real_maximum(x, PARAM(0)), PARAM(1)))      \
-    UNARY(leaky_relu, x > 0 ? x : x * PARAM(0))                          \
+    UNARY(leaky_relu, leaky(x, x, PARAM(0)))                             \
     UNARY(nan_to_num, nan_to_num(x, PARAM(0), PARAM(1), PARAM(2)))       \
     UNARY(softsign, x / (1 + REAL(fabs)(x)))                             \
+    UNARY(exp2, real_exp2(x))                                            \
+    UNARY(expm1, real_expm1(x))                                          \
+    UNARY(log2, real_log2(x))                                            \
+    UNARY(log10, real_log10(x))                                          \
+    UNARY(log1p, any_log1p(x))                                           \
+    UNARY(asin, real_asin(x))                                            \
+    UNARY(acos, real_acos(x))                                            \
+    UNARY(atan, real_atan(x))                                            \
+    UNARY(sinh, real_sinh(x))                                            \
+    UNARY(cosh, real_cosh(x))                                            \
+    UNARY(asinh, real_asinh(x))                                          \
+    UNARY(acosh, real_acosh(x))                                          \
+    UNARY(atanh, real_atanh(x))                                          \
     UNARY(erf, real_erf(x))                                              \
+    UNARY(erfc, real_erfc(x))                                            \
     UNARY(erfinv, real_erfinv(x))                                        \
     UNARY(tanh, real_tanh(x))                                            \
     UNARY(sigmoid, real_sigmoid(x))                                      \
@@ -53,9 +68,13 @@
     UNARY(softplus, softplus(x, PARAM(0), PARAM(1)))                     \
     BINARY(maximum, real_maximum(a, b))                                  \
     BINARY(minimum, real_minimum(a, b))                                  \
+    BINARY(hypot, real_hypot(a, b))                                      \
+    BINARY(logaddexp, real_logaddexp(a, b))                              \
+    BINARY(trunc_divide, REAL(trunc)(a / b))                             \
+    BINARY(xlogy, xlogy(a, b))                                           \
     BINARY(clamp_grad, inside(b, PARAM(0), PARAM(1)) ? a : 0)            \
-    BINARY(hardtanh_grad, b <= PARAM(0) || b >= PARAM(1) ? 0 : a)        \
-    BINARY(leaky_relu_grad, b > 0 ? a : a * PARAM(0))                    \
+    BINARY(hardtanh_grad, outside(b, PARAM(0), PARAM(1)) ? 0 : a)        \
+    BINARY(leaky_relu_grad, leaky(a, b, PARAM(0)))                        \
     BINARY(tanh_grad, a * (1 - b * b))                                   \
     BINARY(sigmoid_grad, a * (1 - b) * b)                                \
     BINARY(gelu_erf_grad, a * gelu_erf_slope(b))                         \
@@ -64,53 +83,44 @@
     BINARY(elu_grad, a * elu_slope(b, PARAM(0)))                         \
     BINARY(softplus_grad, a * softplus_slope(b, PARAM(0), PARAM(1)))
 
-/* These call libm for both types. */
-#define BR_LIBM_KERNELS(UNARY, BINARY)            \
-    UNARY(sin, real_sin(x))                       \
-    UNARY(cos, real_cos(x))                       \
-    UNARY(exp2, REAL(exp2)(x))                    \
-    UNARY(expm1, REAL(expm1)(x))                  \
-    UNARY(log2, REAL(log2)(x))                    \
-    UNARY(log10, REAL(log10)(x))                  \
-    UNARY(log1p, REAL(log1p)(x))                  \
-    UNARY(tan, REAL(tan)(x))                      \
-    UNARY(asin, REAL(asin)(x))                    \
-    UNARY(acos, REAL(acos)(x))                    \
-    UNARY(atan, REAL(atan)(x))                    \
-    UNARY(sinh, REAL(sinh)(x))                    \
-    UNARY(cosh, REAL(cosh)(x))                    \
-    UNARY(asinh, REAL(asinh)(x))                  \
-    UNARY(acosh, REAL(acosh)(x))                  \
-    UNARY(atanh, REAL(atanh)(x))                  \
-    UNARY(erfc, REAL(erfc)(x))                    \
-    UNARY(lgamma, (real)br__lgamma(x))            \
-    UNARY(digamma, (real)br__digamma(x))          \
-    UNARY(polygamma, polygamma(PARAM(0), x))     \
-    BINARY(atan2, REAL(atan2)(a, b))              \
-    BINARY(hypot, REAL(hypot)(a, b))              \
-    BINARY(fmod, REAL(fmod)(a, b))                \
-    BINARY(remainder, real_remainder(a, b))       \
-    BINARY(floor_divide, real_floor_divide(a, b)) \
-    BINARY(trunc_divide, REAL(trunc)(a / b))      \
-    BINARY(logaddexp, logaddexp(a, b))            \
-    BINARY(xlogy, a == 0 && b == b ? 0 : a * REAL(log)(b))
+/* For f32 these compute all elements as if they were ordinary, and then those that are not by the
+ * function of libm, which f64 always uses: its call, the function of ordinary elements, and the
+ * condition for them, which has no branches. */
+#define BR_ORDINARY_KERNELS(UNARY, BINARY)                                                        \
+    UNARY(sin, REAL(sin)(x), sin_ordinary(x), fabsf(x) <= SIN_MOST)                               \
+    UNARY(cos, REAL(cos)(x), cos_ordinary(x), fabsf(x) <= SIN_MOST)                               \
+    UNARY(tan, REAL(tan)(x), tan_ordinary(x), fabsf(x) <= SIN_MOST)                               \
+    BINARY(pow, REAL(pow)(a, b), pow_ordinary(a, b), is_power(a, b))                              \
+    BINARY(atan2, REAL(atan2)(a, b), atan2_ordinary(a, b), is_angle(a, b))                        \
+    BINARY(fmod, REAL(fmod)(a, b), fmod_ordinary(a, b), is_quotient(a, b))                        \
+    BINARY(remainder, python_rest(REAL(fmod)(a, b), b), python_rest(fmod_ordinary(a, b), b),    \
+           is_quotient(a, b))                                                                     \
+    BINARY(floor_divide, floor_divide_of(REAL(fmod)(a, b), a, b),                                 \
+           floor_divide_of(fmod_ordinary(a, b), a, b), is_quotient(a, b))
+
+/* These call functions of one double for both types. */
+#define BR_LIBM_KERNELS(UNARY)         \
+    UNARY(lgamma, (real)br__lgamma(x))   \
+    UNARY(digamma, (real)br__digamma(x)) \
+    UNARY(polygamma, polygamma(PARAM(0), x))
 
 #define BR_POINTWISE_KERNELS(UNARY, BINARY, COMPARE) \
     BR_PLAIN_KERNELS(UNARY, BINARY, BINARY, COMPARE) \
-    BR_WHOLE_KERNELS(UNARY, BINARY)                 \
-    BR_LIBM_KERNELS(UNARY, BINARY)
+    BR_WHOLE_KERNELS(UNARY, BINARY)                  \
+    BR_ORDINARY_KERNELS(UNARY, BINARY)               \
+    BR_LIBM_KERNELS(UNARY)
 /* clang-format on */
 
 /* ---- Kernels with loops of their own --------------------------------------------------------- */
 
 /* In this order: a != b, a > b, a >= b; |a - b| <= atol + rtol |b|, with the parameters rtol and
- * atol; log(sigmoid(x)), x tanh(softplus(x)); exp(x), log(x), a^b, sqrt(x); condition ? a : b, with
+ * atol; log(sigmoid(x)), x tanh(softplus(x)); exp(x), log(x), sqrt(x); condition ? a : b, with
  * a bool condition; start + weight (end - start); logic of bool operands; and bits of integers. */
 /* clang-format off */
 #define BR_OTHER_KERNELS(KERNEL)                                             \
     KERNEL(ne) KERNEL(gt) KERNEL(ge) KERNEL(close)                           \
     KERNEL(logsigmoid) KERNEL(mish)                                          \
-    KERNEL(exp) KERNEL(log) KERNEL(pow) KERNEL(sqrt)                         \
+    KERNEL(exp) KERNEL(log) KERNEL(sqrt)                         \
     KERNEL(where) KERNEL(lerp)                                               \
     KERNEL(logical_and) KERNEL(logical_or) KERNEL(logical_xor) KERNEL(logical_not) \
     KERNEL(bitwise_and) KERNEL(bitwise_or) KERNEL(bitwise_xor) KERNEL(bitwise_not) \

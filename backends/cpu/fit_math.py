@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the coefficients of the f32 polynomials in math.h, lowest power first. They are minimax fits,
+"""Prints the coefficients of the polynomials in math.h and wide_math.h, lowest power first. They are minimax fits,
 computed with the Remez exchange algorithm on a fine grid in f64. Needs numpy, and torch for special functions."""
 import math
 
@@ -84,3 +84,26 @@ def show_f64(name, function, low, high, terms):
 log2_part = lambda f: log_rest(14, 1)(f) / math.log(2)
 show_f64("log2(1 + f) = f P(f)", log2_part, math.sqrt(0.5) - 1, math.sqrt(2) - 1, 13)
 show_f64("2^r = P(r)", np.exp2, -0.5, 0.5, 7)
+
+# ---- wide_math.h: f32 functions in f64 ---------------------------------------------------------
+
+def near_0(series, formula, small):
+    """Returns the formula as a function of z >= 0 that uses its series near 0."""
+    return lambda z: np.where(z < small, series(z), formula(np.maximum(z, small)))
+
+
+p = series_at_0(lambda r: 1 + r / 2 + r * r / 6, lambda r: np.expm1(r) / r, 1e-6)
+show_f64("exp(r) - 1 = r P(r)", p, -half, half, 8)
+show_f64("log(1 + f) = f P(f)", log_rest(14, 1), math.sqrt(0.5) - 1, math.sqrt(2) - 1, 13)
+quarter = (math.pi / 4) ** 2 * 1.0001
+root = np.sqrt
+p = near_0(lambda z: -1 / 6 + z / 120, lambda z: (np.sin(root(z)) / root(z) - 1) / z, 1e-4)
+show_f64("sin r = r + r z P(z), z = r^2", p, 0, quarter, 5)
+p = near_0(lambda z: -0.5 + z / 24, lambda z: (np.cos(root(z)) - 1) / z, 1e-4)
+show_f64("cos r = 1 + z P(z)", p, 0, quarter, 5)
+p = near_0(lambda z: 1 / 6 + z * 3 / 40, lambda z: (np.arcsin(root(z)) / root(z) - 1) / z, 1e-4)
+show_f64("asin s = s + s z P(z), z = s^2", p, 0, 0.25, 10)
+p = near_0(lambda z: -1 / 3 + z / 5, lambda z: (np.arctan(root(z)) / root(z) - 1) / z, 1e-4)
+show_f64("atan t = t + t z P(z), z = t^2", p, 0, (math.sqrt(2) - 1) ** 2 * 1.0001, 7)
+scaled = of_torch(torch.special.erfcx)
+show_f64("erfc t = u P(u) exp(-t^2), u = 2 / (2 + t)", lambda u: scaled(2 / u - 2) / u, 2 / 12.2, 1, 13)

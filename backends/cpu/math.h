@@ -97,16 +97,6 @@ ALWAYS_INLINE double real_tanh(double x)
     return tanh(x);
 }
 
-ALWAYS_INLINE double real_sin(double x)
-{
-    return sin(x);
-}
-
-ALWAYS_INLINE double real_cos(double x)
-{
-    return cos(x);
-}
-
 ALWAYS_INLINE double real_floor(double x)
 {
     return floor(x);
@@ -264,47 +254,6 @@ ALWAYS_INLINE float log_ordinary(float x)
     return log_of_parts((float)n, f);
 }
 
-/* Returns a^b = 2^(b log2 a) for 2^-126 <= a < infinity and finite b. It is computed in double, so
- * that its error exceeds that of the final rounding by only a twentieth. log2(1 + f) = f P(f). As
- * in exp(), adding `shift` rounds. Both polynomials are Chebyshev interpolations. 2^200 and 2^-200
- * are far outside the range of a float. */
-ALWAYS_INLINE float pow_ordinary(float a, float b)
-{
-    float part;
-    const double n = split_bits(bits_of(a), &part), f = (double)part;
-    double p = 0.075538629265134105;
-    p = p * f - 0.14144842885723941;
-    p = p * f + 0.14495044497117845;
-    p = p * f - 0.14349026041432361;
-    p = p * f + 0.15878356324351897;
-    p = p * f - 0.18027103759186008;
-    p = p * f + 0.20617283328859878;
-    p = p * f - 0.24045433650842007;
-    p = p * f + 0.28853739433674924;
-    p = p * f - 0.36067365532290319;
-    p = p * f + 0.48089836017677523;
-    p = p * f - 0.72134752096312893;
-    p = p * f + 1.4426950408708785;
-    double x = (double)b * (n + f * p);
-    x = x > 200 ? 200 : x;
-    x = x < -200 ? -200 : x;
-    const double shift = 0x1.8p52 + 1023;
-    double shifted = x + shift, r = x - (shifted - shift);
-    p = 0.00015461444724808513;
-    p = p * r + 0.0013400428177711937;
-    p = p * r + 0.0096180566784320395;
-    p = p * r + 0.055503272266698947;
-    p = p * r + 0.24022650922289554;
-    p = p * r + 0.69314720670283292;
-    p = p * r + 1;
-    uint64_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits <<= 52;
-    double power;
-    memcpy(&power, &bits, sizeof power);
-    return (float)(p * power);
-}
-
 ALWAYS_INLINE float real_sqrt(float x)
 {
     return sqrtf(x);
@@ -352,16 +301,6 @@ ALWAYS_INLINE float real_tanh(float x)
     float p = expm1_reduced(-2 * (t > 20 ? 20 : t), 0x1.8p23f + 127, &shifted);
     float power = float_of(bits_of(shifted) << 23);
     return copysignf((power * p + (power - 1)) / (power * p + (power + 1)), x);
-}
-
-ALWAYS_INLINE float real_sin(float x)
-{
-    return sinf(x);
-}
-
-ALWAYS_INLINE float real_cos(float x)
-{
-    return cosf(x);
 }
 
 ALWAYS_INLINE float real_floor(float x)
@@ -422,6 +361,19 @@ ALWAYS_INLINE real real_minimum(real a, real b)
 ALWAYS_INLINE bool inside(real x, real min, real max)
 {
     return (x > min || min == -(real)INFINITY) && (x < max || max == (real)INFINITY);
+}
+
+/* Returns whether hardtanh stops the gradient at x. Without branches, as kernels need it. */
+ALWAYS_INLINE bool outside(real x, real min, real max)
+{
+    return (x <= min) | (x >= max);
+}
+
+/* Returns a, times the slope unless x is positive. */
+ALWAYS_INLINE real leaky(real a, real x, real slope)
+{
+    const real below = a * slope;
+    return x > 0 ? a : below;
 }
 
 /* Interpolates from the nearer end, so that weights 0 and 1 return the ends exactly. */
@@ -553,34 +505,28 @@ ALWAYS_INLINE real softplus_slope(real x, real beta, real threshold)
 #    define REAL(function) function##f
 #endif
 
-/* Returns a - b floor(a / b), which has the sign of b, unlike fmod(). */
-ALWAYS_INLINE real real_remainder(real a, real b)
+/* Returns a - b floor(a / b), which has the sign of b, given rest = fmod(a, b). */
+ALWAYS_INLINE real python_rest(real rest, real b)
 {
-    real rest = REAL(fmod)(a, b);
     return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-/* Returns the floor of the exact quotient. floor(a / b) may be larger, because a / b is rounded. */
-ALWAYS_INLINE real real_floor_divide(real a, real b)
+/* Returns the floor of the exact quotient, given rest = fmod(a, b). floor(a / b) may be larger,
+ * because a / b is rounded. */
+ALWAYS_INLINE real floor_divide_of(real rest, real a, real b)
 {
-    if (b == 0)
-        return a / b;
-    real rest = REAL(fmod)(a, b), quotient = (a - rest) / b;
-    if (rest != 0 && (rest < 0) != (b < 0))
-        quotient -= 1;
-    if (quotient == 0)
-        return REAL(copysign)(0, a / b);
-    real whole = REAL(floor)(quotient);
-    return quotient - whole > (real)0.5 ? whole + 1 : whole;
+    real quotient = (a - rest) / b;
+    quotient = rest != 0 && (rest < 0) != (b < 0) ? quotient - 1 : quotient;
+    real whole = real_floor(quotient);
+    whole = quotient - whole > (real)0.5 ? whole + 1 : whole;
+    return b == 0 ? a / b : quotient == 0 ? REAL(copysign)(0, a / b) : whole;
 }
 
-/* Returns log(exp(a) + exp(b)). */
-ALWAYS_INLINE real logaddexp(real a, real b)
+/* Returns a log(b), which is 0 for a = 0 unless b is NaN. */
+ALWAYS_INLINE real xlogy(real a, real b)
 {
-    real larger_value = a > b ? a : b;
-    if (REAL(fabs)(larger_value) == INFINITY && a == b)
-        return a;
-    return larger_value + REAL(log1p)(REAL(exp)(-REAL(fabs)(a - b)));
+    const real y = a * real_log(b);
+    return (a == 0) & (b == b) ? 0 : y;
 }
 
 #endif

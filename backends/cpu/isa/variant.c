@@ -84,13 +84,13 @@ const br_kernels BR_KERNEL_TABLE = {
     .softmax = softmax_kernel,
     .softmax_grad = softmax_grad_kernel,
     BR_WHOLE_KERNELS(LOOP_ENTRY, LOOP_ENTRY)
-    BR_LIBM_KERNELS(LOOP_ENTRY, LOOP_ENTRY)
+    BR_ORDINARY_KERNELS(LOOP_ENTRY, LOOP_ENTRY)
+    BR_LIBM_KERNELS(LOOP_ENTRY)
     POINTWISE(close) = close_loop,
     POINTWISE(logsigmoid) = logsigmoid_loop,
     POINTWISE(mish) = mish_loop,
     POINTWISE(exp) = exp_loop,
     POINTWISE(log) = log_loop,
-    POINTWISE(pow) = pow_loop,
     POINTWISE(sqrt) = sqrt_loop,
     POINTWISE(where) = where_loop,
     POINTWISE(lerp) = lerp_loop,

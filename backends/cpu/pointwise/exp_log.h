@@ -1,10 +1,9 @@
-/* backends/cpu/pointwise/exp_log.h - loops of exp, log, pow and sqrt; part of variant.c. math.h has
+/* backends/cpu/pointwise/exp_log.h - loops of exp, log and sqrt; part of variant.c. math.h has
  * the functions themselves.
  *
  * For f32 the loops of exp and log process runs of ORDINARY_RUN elements. If all elements of a run
  * are ordinary, they skip the range checks and the handling of denormals, which are most of the
- * work. pow computes all elements as if they were ordinary, and then those that are not by powf().
- * All paths give an element the same bits, so its result does not depend on its neighbours. With
+ * work. All paths give an element the same bits, so its result does not depend on its neighbours. With
  * AVX-512 the square root is computed by Goldschmidt's iteration, which is faster than the
  * instruction. For f64 the loops call libm. */
 #ifndef BR_KERNELS_EXP_LOG_H
@@ -16,7 +15,6 @@
 
 CALLED_UNARY(exp, real_exp(x))
 CALLED_UNARY(log, real_log(x))
-CALLED_BINARY(pow, pow(a, b))
 
 #else
 
@@ -85,54 +83,6 @@ enum { ORDINARY_RUN = 512 };
         }
 ORDINARY_LOOP(exp, EXP_KEY, EXP_MOST, exp_ordinary, real_exp)
 ORDINARY_LOOP(log, LOG_KEY, LOG_MOST, log_ordinary, real_log)
-
-/* ---- Powers ---------------------------------------------------------------------------------- */
-
-/* Loads n elements, padded to whole vectors with ones. */
-static void load_run(real *to, const char *from, int64_t step, int64_t n)
-{
-    if (step == sizeof(real) && n > 1)
-        memcpy(to, from, (size_t)n * sizeof(real));
-    else
-        for (int64_t i = 0; i < n; i++)
-            to[i] = *(const real *)(const void *)(from + i * step);
-    for (; n % VECTOR != 0; n++)
-        to[n] = 1;
-}
-
-static void store_run(const real *from, char *to, int64_t step, int64_t n)
-{
-    if (step == sizeof(real) && n > 1)
-        memcpy(to, from, (size_t)n * sizeof(real));
-    else
-        for (int64_t i = 0; i < n; i++)
-            *(real *)(void *)(to + i * step) = from[i];
-}
-
-#    define POWER_MOST ((bits_of(INFINITY) << 1) - 1) /* finite */
-
-/* n is a multiple of the vector length. */
-static void pow_run(int64_t n, const real *a, const real *b, real *y)
-{
-    const bool ordinary = log_largest(n, a) <= LOG_MOST && exp_largest(n, b) <= POWER_MOST;
-    FOR_VECTORS(real, i, n, y[i] = pow_ordinary(a[i], b[i]);)
-    for (int64_t i = 0; !ordinary && i < n; i++)
-        if (LOG_KEY(a[i]) > LOG_MOST || EXP_KEY(b[i]) > POWER_MOST)
-            y[i] = powf(a[i], b[i]);
-}
-
-static void pow_loop(int64_t n, char *const *data, const int64_t *s, const void *params)
-{
-    real a[ORDINARY_RUN], b[ORDINARY_RUN], y[ORDINARY_RUN];
-    (void)params;
-    for (int64_t i = 0; i < n; i += ORDINARY_RUN) {
-        int64_t count = n - i < ORDINARY_RUN ? n - i : ORDINARY_RUN;
-        load_run(a, data[1] + i * s[1], s[1], count);
-        load_run(b, data[2] + i * s[2], s[2], count);
-        pow_run((count + VECTOR - 1) & -VECTOR, a, b, y);
-        store_run(y, data[0] + i * s[0], s[0], count);
-    }
-}
 
 #endif
 

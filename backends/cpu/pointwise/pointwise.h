@@ -13,6 +13,7 @@
 #include "backends/cpu/gemm/gemm_tile.h"
 #include "backends/cpu/math.h"
 #include "backends/cpu/pointwise/loops.h"
+#include "backends/cpu/pointwise/ordinary.h"
 #include "backends/cpu/pointwise/special_kernels.h"
 
 /* Element i of operand k, which is contiguous. */
@@ -121,7 +122,8 @@ static inline bool are_whole_vectors(int64_t n, const int64_t *s, int operands)
 
 BR_PLAIN_KERNELS(REAL_UNARY, REAL_BINARY, REAL_ARITHMETIC, REAL_COMPARE)
 BR_WHOLE_KERNELS(WHOLE_UNARY, WHOLE_BINARY)
-BR_LIBM_KERNELS(CALLED_UNARY, CALLED_BINARY)
+BR_ORDINARY_KERNELS(ORDINARY_UNARY, ORDINARY_BINARY)
+BR_LIBM_KERNELS(CALLED_UNARY)
 BINARY_STRIDED(close_loop, real, bool, is_close((double)a, (double)b, params))
 WHERE_LOOP(where_loop, real)
 TERNARY_LOOP(lerp_loop, real, real_lerp(a, b, c))
@@ -192,6 +194,6 @@ LOOP(logsigmoid_loop)
 }
 
 /* A loop's entry in the table of variant.c. */
-#define LOOP_ENTRY(name, expression) POINTWISE(name) = name##_loop,
+#define LOOP_ENTRY(name, ...) POINTWISE(name) = name##_loop,
 
 #endif
