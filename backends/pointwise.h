@@ -44,6 +44,7 @@
     UNARY(softsign, x / (1 + REAL(fabs)(x)))                             \
     UNARY(erf, real_erf(x))                                              \
     UNARY(erfinv, real_erfinv(x))                                        \
+    UNARY(sinc, sinc(x))                                                 \
     UNARY(tanh, real_tanh(x))                                            \
     UNARY(sigmoid, real_sigmoid(x))                                      \
     UNARY(gelu_erf, gelu_erf(x))                                         \

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Prints the coefficients of the f32 polynomials in math.h, lowest power first. They are minimax fits,
-computed with the Remez exchange algorithm on a fine grid in f64. Needs numpy, and torch for special functions."""
+"""Prints the coefficients of the f32 polynomials in math.h, and of sinc in special_kernels.h, lowest power first. They are
+minimax fits, computed with the Remez exchange algorithm on a fine grid in f64. Needs numpy, and torch for special
+functions."""
 import math
 
 import numpy as np
@@ -70,6 +71,9 @@ show("erf(x) = x + x P(z), z = x^2, x < 1", (c, error))
 
 tail = lambda t: log_ndtr(-t)
 show("log(1 - Phi(t)) = P(t)", minimax(tail, lambda t: np.exp(0.75 * tail(t)), 0, 5, 9))
+
+p = series_at_0(lambda z: 1 - z / 6 + z * z / 120, lambda z: np.sin(np.sqrt(z)) / np.sqrt(z), 1e-3)
+show("sin(x) = x P(z), z = x^2, x <= pi / 2", minimax(p, lambda z: 1 / p(z), 0, math.pi**2 / 4, 5))
 
 
 def show_f64(name, function, low, high, terms):

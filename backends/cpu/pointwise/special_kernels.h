@@ -48,6 +48,34 @@ ALWAYS_INLINE real polygamma(real n, real x)
     return (real)(slope * slope - br__trigamma(1 - (double)x));
 }
 
+/* Returns sin(t). For f32, t is reduced to the distance from the nearest multiple n of pi, in f64;
+ * sin(t) is (-1)^n times the sine of the distance. From 2^40 on, multiples of pi are no longer
+ * accurate enough, and the result is some number in -1 .. 1. */
+ALWAYS_INLINE real sine_for_sinc(real t)
+{
+#ifdef BR_KERNEL_F64
+    return sin(t);
+#else
+    const double n = rint((double)t * M_1_PI), limit = 1.5708;
+    double distance = (double)t - n * M_PI;
+    distance = distance > limit ? limit : distance < -limit ? -limit : distance;
+    const real r = (real)distance, z = r * r;
+    real p = 2.60190313e-06F;
+    p = p * z - 0.000198074194F;
+    p = p * z + 0.0083330255F;
+    p = p * z - 0.166666567F;
+    const real y = r + r * (p * z);
+    return n - 2 * floor(n / 2) > 0 ? -y : y;
+#endif
+}
+
+/* Returns sin(pi x) / (pi x), with the rounding of the sine's argument that PyTorch has. */
+ALWAYS_INLINE real sinc(real x)
+{
+    const real t = (real)M_PI * x;
+    return x == 0 ? 1 : sine_for_sinc(t) / t;
+}
+
 /* Returns x, or the number that replaces a NaN, infinity or -infinity. */
 ALWAYS_INLINE real nan_to_num(real x, real nan, real above, real below)
 {

@@ -62,6 +62,7 @@ static const struct function {
     { "rsqrt", br_rsqrt, 1.5, false, 0 },
     { "sin", br_sin, 1, false, 0 },
     { "cos", br_cos, 1, false, 0 },
+    { "sinc", br_sinc, 2, false, 0.5 },
     { "abs", br_abs, 0, false, 0 },
     { "sign", br_sign, 0, false, 0 },
     { "floor", br_floor, 0, false, 0 },
@@ -285,6 +286,13 @@ static double rsqrt_of(double x)
     return 1 / sqrt(x);
 }
 
+/* The argument of the sine is rounded to f32. */
+static double sinc_of(double x)
+{
+    const double t = (float)M_PI * (float)x;
+    return x == 0 ? 1 : sin(t) / t;
+}
+
 static double silu_of(double x)
 {
     return x / (1 + exp(-x));
@@ -305,8 +313,8 @@ static double softplus_of(double x)
 Test(pointwise, accuracy)
 {
     static double (*const exact[FUNCTIONS])(double) = {
-        exp, log, sqrt, erf,  tanh,  logistic, NULL, gelu_of, NULL, NULL,   rsqrt_of,
-        sin, cos, fabs, NULL, floor, ceil,     rint, silu_of, NULL, elu_of, softplus_of
+        exp, log,     sqrt, erf,  tanh,  logistic, NULL, gelu_of, NULL, NULL,   rsqrt_of,   sin,
+        cos, sinc_of, fabs, NULL, floor, ceil,     rint, silu_of, NULL, elu_of, softplus_of
     };
     enum { STEP = 16381, COUNT = (int)(UINT32_MAX / STEP) };
     static float x[COUNT], y[COUNT];
