@@ -19,7 +19,7 @@
     UNARY(relu, x < 0 ? 0 : x)                                      \
     UNARY(reciprocal, 1 / x)                                        \
     UNARY(square, x *x)                                             \
-    UNARY(cube, x *x *x)                                            \
+    UNARY(power_3, x *x *x)                                         \
     ARITHMETIC(add, a + b)                                          \
     ARITHMETIC(sub, a - b)                                          \
     ARITHMETIC(mul, a * b)                                          \
@@ -90,6 +90,8 @@
     UNARY(sin, REAL(sin)(x), sin_ordinary(x), fabsf(x) <= SIN_MOST)                               \
     UNARY(cos, REAL(cos)(x), cos_ordinary(x), fabsf(x) <= SIN_MOST)                               \
     UNARY(tan, REAL(tan)(x), tan_ordinary(x), fabsf(x) <= SIN_MOST)                               \
+    UNARY(sinc, sinc(x, REAL(sin)((real)M_PI * x)), sinc(x, sin_ordinary((real)M_PI * x)),        \
+          fabsf(x) <= SIN_MOST / 4)                                                               \
     BINARY(pow, REAL(pow)(a, b), pow_ordinary(a, b), is_power(a, b))                              \
     BINARY(atan2, REAL(atan2)(a, b), atan2_ordinary(a, b), is_angle(a, b))                        \
     BINARY(fmod, REAL(fmod)(a, b), fmod_ordinary(a, b), is_quotient(a, b))                        \

@@ -57,7 +57,9 @@ static br_llama_attention *new_attention(const br_llama_config *c, int64_t layer
     self->key_heads = c->num_key_value_heads;
     self->head_dim = d;
     self->layer = layer;
-    self->scale = 1 / sqrt(c->query_scalar > 0 ? c->query_scalar : (double)d);
+    self->scale = c->attention_multiplier > 0
+                      ? c->attention_multiplier
+                      : 1 / sqrt(c->query_scalar > 0 ? c->query_scalar : (double)d);
     self->softcap = c->attn_logit_softcapping;
     self->attention_dropout = c->attention_dropout;
     self->norm_adds_1 = c->norm_adds_1;
@@ -147,6 +149,7 @@ static br_llama_layer *new_layer(const br_llama_config *c, int64_t i)
     self->norm_adds_1 = c->norm_adds_1;
     self->flags = c->layers[i];
     self->resid_pdrop = c->resid_pdrop;
+    self->residual_multiplier = c->residual_multiplier;
     self->self_attn = br_child(self, "self_attn", new_attention(c, i));
     if (c->layers[i] & BR_LLAMA_SPARSE)
         self->moe = br_child(self, "mlp", zoo_llama_new_moe(c));
@@ -166,10 +169,19 @@ typedef struct extra {
     br_tensor **attention, **router_logits;
 } extra;
 
+/* Returns x + y, the result of a half of a layer for x. */
+static br_tensor *add_half(const br_llama_layer *self, br_tensor *x, br_tensor *y)
+{
+    const bool drops = self->resid_pdrop > 0 && br_is_training(&self->base);
+    y = br_f_dropout(y, self->resid_pdrop, drops);
+    if (self->residual_multiplier != 1)
+        y = br_mul_scalar(y, self->residual_multiplier);
+    return br_add(x, y);
+}
+
 static br_tensor *run_layer_once(br_llama_layer *self, br_tensor *x, const pass *p, extra more)
 {
     br_enter(self);
-    bool drops = self->resid_pdrop > 0 && br_is_training(br_base(self));
     bool adds_1 = self->norm_adds_1, norms_after = self->post_feedforward_layernorm != NULL;
     br_tensor *y = normalize(self->input_layernorm, x, adds_1);
     y = attend(self->self_attn, y, p, more.attention);
@@ -177,8 +189,7 @@ static br_tensor *run_layer_once(br_llama_layer *self, br_tensor *x, const pass 
         br_scope_return(NULL, *more.attention);
     if (norms_after)
         y = normalize(self->post_attention_layernorm, y, adds_1);
-    y = br_f_dropout(y, self->resid_pdrop, drops);
-    x = br_add(x, y);
+    x = add_half(self, x, y);
     y = normalize(norms_after ? self->pre_feedforward_layernorm : self->post_attention_layernorm, x,
                   adds_1);
     y = self->moe ? zoo_llama_run_moe(self->moe, y, more.router_logits)
@@ -187,8 +198,7 @@ static br_tensor *run_layer_once(br_llama_layer *self, br_tensor *x, const pass 
         br_scope_return(NULL, *more.router_logits);
     if (norms_after)
         y = normalize(self->post_feedforward_layernorm, y, adds_1);
-    y = br_f_dropout(y, self->resid_pdrop, drops);
-    return br_leave(self, br_tap("hidden_state", br_add(x, y)));
+    return br_leave(self, br_tap("hidden_state", add_half(self, x, y)));
 }
 
 /* The fields of a pass that are no tensors, for a layer in an activation checkpoint. */
@@ -252,7 +262,9 @@ static br_tensor *embed(br_llama *self, br_tensor *ids)
     double scale = self->config.embedding_scale;
     if (scale == 1 || br_error_pending())
         return x;
-    return br_mul(x, br_new_full(x, 0, NULL, scale, br_dtype_of(x))); /* rounded to the dtype */
+    if (!self->config.norm_adds_1)
+        return br_mul_scalar(x, scale);
+    return br_mul(x, br_new_full(x, 0, NULL, scale, br_dtype_of(x))); /* Gemma rounds the factor */
 }
 
 /* Returns the mask of the tokens that are visible in a window, bool [n, past + n]. */
@@ -419,8 +431,11 @@ br_llama_lm *br_llama_lm_new(const br_llama_config *config)
 
 static br_tensor *logits_of(br_llama_lm *self, br_tensor *x)
 {
-    double cap = self->model->config.final_logit_softcapping;
+    const double cap = self->model->config.final_logit_softcapping;
+    const double scaling = self->model->config.logits_scaling;
     x = br_linear_forward(self->lm_head, x);
+    if (scaling != 1)
+        x = br_div_scalar(x, scaling);
     return cap > 0 ? br_mul_scalar(br_tanh(br_div_scalar(x, cap)), cap) : x;
 }
 
@@ -467,9 +482,13 @@ br_tensor *br_llama_lm_loss(br_llama_lm *self, br_tensor *input_ids, br_tensor *
     if (c->output_router_logits && !o.aux_loss)
         o.aux_loss = &aux;
     br_tensor *x = br_llama_forward(self->model, input_ids, &o);
-    br_tensor *loss = c->final_logit_softcapping > 0
-                          ? br_causal_lm_loss(logits_of(self, x), labels)
-                          : zoo_chunked_lm_loss("llama_lm_loss", x, self->lm_head, labels);
+    br_tensor *loss;
+    if (c->final_logit_softcapping > 0) {
+        loss = br_causal_lm_loss(logits_of(self, x), labels);
+    } else {
+        x = c->logits_scaling == 1 ? x : br_div_scalar(x, c->logits_scaling);
+        loss = zoo_chunked_lm_loss("llama_lm_loss", x, self->lm_head, labels);
+    }
     if (c->output_router_logits && !br_error_pending()) {
         aux = br_mul_scalar(br_to(*o.aux_loss, br_dtype_of(loss)), c->router_aux_loss_coef);
         loss = br_add(loss, aux);

@@ -8,9 +8,6 @@
 
 static const char op[] = "llama";
 
-static const char types[] =
-    "llama, mistral, smollm3, phi3, qwen2, qwen3, qwen3_moe, gemma2 or gemma3_text";
-
 br_llama_config br_llama_config_default(void)
 {
     return (br_llama_config){
@@ -29,6 +26,8 @@ br_llama_config br_llama_config_default(void)
         .rope = *BR_OPTIONS(br_rope, .theta = 100000),
         .local_rope = *BR_OPTIONS(br_rope, .theta = 100000),
         .embedding_scale = 1,
+        .residual_multiplier = 1,
+        .logits_scaling = 1,
     };
 }
 
@@ -70,7 +69,7 @@ static void read_numbers(const br_auto_config *config, const zoo_llama_kind *kin
     c->rms_norm_eps = br_auto_config_number(config, "rms_norm_eps");
     c->initializer_range = br_auto_config_number(config, "initializer_range");
     c->attention_dropout = br_auto_config_probability(config, "attention_dropout");
-    c->embedding_scale = 1;
+    c->embedding_scale = c->residual_multiplier = c->logits_scaling = 1;
     c->attention_bias = kind->always_has_attention_bias || read_bias(config, kind->attention_bias);
     c->output_bias = read_bias(config, kind->output_bias);
     c->mlp_bias = read_bias(config, kind->mlp_bias);
@@ -95,6 +94,14 @@ static void read_gemma(const br_auto_config *config, const zoo_llama_kind *kind,
     if (kind->caps_attention)
         c->attn_logit_softcapping = read_cap(config, "attn_logit_softcapping");
     c->final_logit_softcapping = read_cap(config, "final_logit_softcapping");
+}
+
+static void read_multipliers(const br_auto_config *config, br_llama_config *c)
+{
+    c->attention_multiplier = br_auto_config_number(config, "attention_multiplier");
+    c->embedding_scale = br_auto_config_number(config, "embedding_multiplier");
+    c->residual_multiplier = br_auto_config_number(config, "residual_multiplier");
+    c->logits_scaling = br_auto_config_number(config, "logits_scaling");
 }
 
 /* Reads the sizes of experts. A model of dense layers only has 0 experts. */
@@ -131,7 +138,7 @@ static bool read_config(const br_auto_config *config, br_llama_config *c)
     const zoo_llama_kind *kind = type ? zoo_llama_kind_of(type) : NULL;
     if (!kind && !br_error_pending())
         br_raise(BR_ERROR_FORMAT, "llama: %s: model_type is \"%s\", must be %s",
-                 br_auto_config_path(config), br_printable(type), types);
+                 br_auto_config_path(config), br_printable(type), zoo_llama_types().text);
     if (!kind || !br_auto_config_expect(config, kind->model_type))
         return false;
     *c = (br_llama_config){ .model_type = kind->model_type };
@@ -139,6 +146,8 @@ static bool read_config(const br_auto_config *config, br_llama_config *c)
     read_numbers(config, kind, c);
     if (kind->is_gemma)
         read_gemma(config, kind, c);
+    if (kind->has_multipliers)
+        read_multipliers(config, c);
     if (kind->has_experts)
         read_experts(config, c);
     if (br_error_pending())
@@ -179,7 +188,7 @@ static bool good_type(const br_llama_config *c)
     if (zoo_llama_kind_of(c->model_type))
         return true;
     br_raise(BR_ERROR_ARGUMENT, "llama: model_type is '%s', must be %s",
-             br_printable(c->model_type), types);
+             br_printable(c->model_type), zoo_llama_types().text);
     return false;
 }
 
@@ -262,7 +271,10 @@ static bool good_numbers(const br_llama_config *c)
            zoo_good_deviation(op, "query_scalar", c->query_scalar) &&
            zoo_good_deviation(op, "attn_logit_softcapping", c->attn_logit_softcapping) &&
            zoo_good_deviation(op, "final_logit_softcapping", c->final_logit_softcapping) &&
+           zoo_good_deviation(op, "attention_multiplier", c->attention_multiplier) &&
            zoo_good_positive(op, "embedding_scale", c->embedding_scale) &&
+           zoo_good_positive(op, "residual_multiplier", c->residual_multiplier) &&
+           zoo_good_positive(op, "logits_scaling", c->logits_scaling) &&
            br_require_activation(op, "hidden_act", c->hidden_act);
 }
 

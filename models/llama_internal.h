@@ -25,7 +25,8 @@ typedef struct zoo_llama_kind {
     bool always_has_attention_bias;
     bool has_qk_norm;
     bool has_experts;
-    bool is_fused; /* fields `fused` and resid_pdrop of br_llama_config */
+    bool has_multipliers; /* Granite's factors of scores, embeddings, parts of layers and logits */
+    bool is_fused;        /* fields `fused` and resid_pdrop of br_llama_config */
     /* null does not mean num_attention_heads, and hidden_size / num_attention_heads. */
     bool needs_key_value_heads, needs_head_dim;
     bool head_dim_is_not_null; /* it may be missing, but not null */
@@ -34,6 +35,11 @@ typedef struct zoo_llama_kind {
 /* Returns the kind of a model type, that of Llama for NULL; NULL without an error if there is none.
  */
 const zoo_llama_kind *zoo_llama_kind_of(const char *model_type);
+/* Returns the model types for messages: "llama, mistral, ... or gemma3_text". */
+typedef struct zoo_llama_list {
+    char text[300];
+} zoo_llama_list;
+zoo_llama_list zoo_llama_types(void);
 
 /* ---- Families -------------------------------------------------------------------------------- */
 

@@ -180,6 +180,15 @@ static const zoo_llama_kind kinds[] = {
         .mlp_bias = "mlp_bias",
     },
     {
+        .model_type = "granite",
+        .prefix = "Granite",
+        .rope = ZOO_ROPE(10000),
+        .attention_bias = "attention_bias",
+        .output_bias = "attention_bias",
+        .mlp_bias = "mlp_bias",
+        .has_multipliers = true,
+    },
+    {
         .model_type = "phi3",
         .prefix = "Phi3",
         .rope = { .scaling = "rope_scaling",
@@ -261,6 +270,19 @@ const zoo_llama_kind *zoo_llama_kind_of(const char *model_type)
         if (!model_type || strcmp(kinds[i].model_type, model_type) == 0)
             return &kinds[i];
     return NULL;
+}
+
+zoo_llama_list zoo_llama_types(void)
+{
+    zoo_llama_list list = { "" };
+    size_t end = 0;
+    for (int i = 0; i < N_KINDS && end < sizeof list.text; i++)
+        end += (size_t)snprintf(list.text + end, sizeof list.text - end, "%s%s",
+                                i == 0             ? ""
+                                : i == N_KINDS - 1 ? " or "
+                                                   : ", ",
+                                kinds[i].model_type);
+    return list;
 }
 
 void *zoo_llama_create(const br_llama_config *c, size_t size, const char *end)

@@ -28,11 +28,20 @@ bool zoo_good_deviation(const char *model, const char *name, double value);
 
 /* ---- Families ------------------------------------------------------------------------------- */
 
-extern const br_model_family zoo_hf_bert_family, zoo_roberta_family, zoo_xlm_roberta_family,
-    zoo_camembert_family, zoo_distilbert_family, zoo_electra_family, zoo_albert_family,
-    zoo_mpnet_family, zoo_modernbert_family, zoo_gpt2_family, zoo_gpt_neox_family, zoo_t5_family,
-    zoo_llama_family, zoo_mistral_family, zoo_smollm3_family, zoo_phi3_family, zoo_qwen2_family,
-    zoo_qwen3_family, zoo_qwen3_moe_family, zoo_gemma2_family, zoo_gemma3_family;
+/* The families that AutoModel knows, in the order in which messages list them: ROW(name) stands for
+ * zoo_NAME_family. */
+/* clang-format off */
+#define ZOO_FAMILIES(ROW)                                                                        \
+    ROW(hf_bert) ROW(roberta) ROW(xlm_roberta) ROW(camembert) ROW(distilbert) ROW(electra)       \
+    ROW(albert) ROW(mpnet) ROW(modernbert)                                                       \
+    ROW(gpt2) ROW(gpt_neox) ROW(t5)                                                              \
+    ROW(llama) ROW(mistral) ROW(smollm3) ROW(granite) ROW(phi3) ROW(qwen2) ROW(qwen3)            \
+    ROW(qwen3_moe) ROW(gemma2) ROW(gemma3)
+/* clang-format on */
+
+#define ZOO_DECLARE_FAMILY(name) extern const br_model_family zoo_##name##_family;
+ZOO_FAMILIES(ZOO_DECLARE_FAMILY)
+#undef ZOO_DECLARE_FAMILY
 
 /* ---- Initial weights ------------------------------------------------------------------------- */
 

@@ -32,16 +32,38 @@ bool br__register_backend(const br_backend *backend)
     return free_place;
 }
 
-static const br_backend *backend_at(br_device device)
+static const br_backend *cpu_at(int index)
 {
-    if (device.type == BR_CPU)
-        return device.index == 0 ? &br__cpu_backend : NULL;
-    if (device.type != BR_PRIVATE || device.index < 0 || device.index >= MAX_PRIVATE)
+    return index == 0 ? &br__cpu_backend : NULL;
+}
+
+static const br_backend *private_at(int index)
+{
+    if (index >= MAX_PRIVATE)
         return NULL;
     pthread_mutex_lock(&private_devices.lock);
-    const br_backend *backend = private_devices.devices[device.index];
+    const br_backend *backend = private_devices.devices[index];
     pthread_mutex_unlock(&private_devices.lock);
     return backend;
+}
+
+/* The types of devices. `at` returns the device of an index, at least 0, or NULL. */
+static const struct {
+    const char *name;
+    const br_backend *(*at)(int index);
+} types[] = {
+    [BR_CPU] = { "BR_CPU", cpu_at },
+    [BR_PRIVATE] = { "BR_PRIVATE", private_at },
+};
+
+static bool is_type(br_device_type type)
+{
+    return (unsigned)type < sizeof types / sizeof *types;
+}
+
+static const br_backend *backend_at(br_device device)
+{
+    return is_type(device.type) && device.index >= 0 ? types[device.type].at(device.index) : NULL;
 }
 
 int br_device_count(br_device_type type)
@@ -58,9 +80,7 @@ const br_backend *br__find_backend(const char *op, br_device device)
     if (backend)
         return backend;
     const int n = br_device_count(device.type);
-    const char *type = device.type == BR_CPU       ? "BR_CPU"
-                       : device.type == BR_PRIVATE ? "BR_PRIVATE"
-                                                   : "an unknown type";
+    const char *type = is_type(device.type) ? types[device.type].name : "an unknown type";
     return br_fail(BR_ERROR_ARGUMENT, op,
                    "there is no device %d of type %d (%s): this process has %d of that type",
                    device.index, (int)device.type, type, n);

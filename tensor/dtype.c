@@ -1,5 +1,4 @@
-/* tensor/dtype.c - the table of dtypes. A new dtype is a row here, its enumerator in
- * brasa/tensor/dtype.h, and its kernels. */
+/* tensor/dtype.c - the table of dtypes. docs/contributing.md says what a new one needs. */
 #include "tensor/dtype.h"
 #include "tensor/half.h"
 
@@ -51,8 +50,6 @@ static int32_t to_i32(double x)
     return x > -0x1p31 - 1 && x < 0x1p31 ? (int32_t)x : INT32_MIN;
 }
 
-#define TO_I8(x)   ((int8_t)to_i32(x))
-#define TO_U8(x)   ((uint8_t)to_i32(x))
 #define TO_BF16(x) br__bf16((float)(x))
 #define TO_F16(x)  br__f16((float)(x))
 
@@ -62,21 +59,27 @@ DEFINE_CONVERSIONS(i64, int64_t, SAME, to_i64)
 DEFINE_CONVERSIONS(bool, bool, SAME, IS_NONZERO)
 DEFINE_CONVERSIONS(bf16, uint16_t, br__from_bf16, TO_BF16)
 DEFINE_CONVERSIONS(f16, uint16_t, br__from_f16, TO_F16)
-DEFINE_CONVERSIONS(i32, int32_t, SAME, to_i32)
-DEFINE_CONVERSIONS(i8, int8_t, SAME, TO_I8)
-DEFINE_CONVERSIONS(u8, uint8_t, SAME, TO_U8)
-
-#define WRAP_I32(x) ((int32_t)(x))
-#define WRAP_I8(x)  ((int8_t)(x))
-#define WRAP_U8(x)  ((uint8_t)(x))
 
 DEFINE_INTEGERS(i64, int64_t, SAME)
 DEFINE_INTEGERS(bool, bool, IS_NONZERO)
-DEFINE_INTEGERS(i32, int32_t, WRAP_I32)
-DEFINE_INTEGERS(i8, int8_t, WRAP_I8)
-DEFINE_INTEGERS(u8, uint8_t, WRAP_U8)
+
+#define DEFINE_STORED_INTEGER(NAME, dtype, torch, min, max)       \
+    static torch##_t truncated_##dtype(double x)                  \
+    {                                                             \
+        return (torch##_t)to_i32(x);                              \
+    }                                                             \
+    static torch##_t wrapped_##dtype(int64_t x)                   \
+    {                                                             \
+        return (torch##_t)x;                                      \
+    }                                                             \
+    DEFINE_CONVERSIONS(dtype, torch##_t, SAME, truncated_##dtype) \
+    DEFINE_INTEGERS(dtype, torch##_t, wrapped_##dtype)
+BR_STORED_INTEGERS(DEFINE_STORED_INTEGER)
 
 /* clang-format off */
+#define STORED_INTEGER(NAME, dtype, torch, min, max)                                      \
+    [BR_##NAME] = { #dtype, #torch, #NAME, sizeof(torch##_t), BR_KIND_INTEGER, BR_I64,    \
+                    0, 0, 0, load_##dtype, store_##dtype, get_##dtype, put_##dtype },
 const br_dtype_info br__dtypes[BR_DTYPES + 1] = {
     [BR_F32] = { "f32", "float32", "F32", sizeof(float), BR_KIND_FLOATING, BR_F32,
                  FLT_MANT_DIG, FLT_MIN_EXP - 1, FLT_MAX_EXP - 1, load_f32, store_f32, NULL, NULL },
@@ -90,12 +93,7 @@ const br_dtype_info br__dtypes[BR_DTYPES + 1] = {
                   8, -126, 127, load_bf16, store_bf16, NULL, NULL },
     [BR_F16] = { "f16", "float16", "F16", sizeof(uint16_t), BR_KIND_FLOATING, BR_F32,
                  11, -14, 15, load_f16, store_f16, NULL, NULL },
-    [BR_I32] = { "i32", "int32", "I32", sizeof(int32_t), BR_KIND_INTEGER, BR_I64, 0, 0, 0,
-                 load_i32, store_i32, get_i32, put_i32 },
-    [BR_I8] = { "i8", "int8", "I8", sizeof(int8_t), BR_KIND_INTEGER, BR_I64, 0, 0, 0,
-                load_i8, store_i8, get_i8, put_i8 },
-    [BR_U8] = { "u8", "uint8", "U8", sizeof(uint8_t), BR_KIND_INTEGER, BR_I64, 0, 0, 0,
-                load_u8, store_u8, get_u8, put_u8 },
+    BR_STORED_INTEGERS(STORED_INTEGER)
     [BR_QUANTIZED] = { "quantized", "quantized", "quantized", 0, BR_KIND_FLOATING, BR_F32,
                        FLT_MANT_DIG, FLT_MIN_EXP - 1, FLT_MAX_EXP - 1, NULL, NULL, NULL, NULL },
 };

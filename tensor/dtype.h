@@ -11,7 +11,15 @@
 
 /* The number of dtypes. BR_QUANTIZED is not one of them: it has no elements. Its row in the table
  * is the last one. */
-#define BR_DTYPES (BR_U8 + 1)
+#define BR_DTYPES BR_QUANTIZED
+
+/* The integers that are storage dtypes: ROW(enumerator without BR_, name, PyTorch's name, smallest
+ * number, largest number). The C type is PyTorch's name and "_t". The table of dtypes, conversions,
+ * and the kernels that combine or sort elements of such a dtype are made from this list. */
+#define BR_STORED_INTEGERS(ROW)                \
+    ROW(I32, i32, int32, INT32_MIN, INT32_MAX) \
+    ROW(I8, i8, int8, INT8_MIN, INT8_MAX)      \
+    ROW(U8, u8, uint8, 0, UINT8_MAX)
 
 typedef enum br_dtype_kind { BR_KIND_BOOL, BR_KIND_INTEGER, BR_KIND_FLOATING } br_dtype_kind;
 

@@ -216,6 +216,7 @@ static const pre_tokenizer pre_tokenizers[] = {
     { "gpt-2", false, 0, BR_FORM_NONE, false, false },
     { "phi-2", false, 0, BR_FORM_NONE, false, false },
     { "smollm", false, 1, BR_FORM_NONE, false, false },
+    { "refact", false, 1, BR_FORM_NONE, false, false }, /* Granite's */
     { "llama-bpe", true, 3, BR_FORM_NONE, true, true },
     { "llama3", true, 3, BR_FORM_NONE, true, true },
     { "llama-v3", true, 3, BR_FORM_NONE, true, true },

@@ -32,7 +32,7 @@ UNARY_STRIDED(i64_neg, int64_t, wrap(-(uint64_t)x))
 UNARY_STRIDED(i64_abs, int64_t, x < 0 ? wrap(-(uint64_t)x) : x)
 UNARY_STRIDED(i64_sign, int64_t, (x > 0) - (x < 0))
 UNARY_STRIDED(i64_square, int64_t, wrap((uint64_t)x *(uint64_t)x))
-UNARY_STRIDED(i64_cube, int64_t, wrap((uint64_t)x *(uint64_t)x *(uint64_t)x))
+UNARY_STRIDED(i64_power_3, int64_t, wrap((uint64_t)x *(uint64_t)x *(uint64_t)x))
 UNARY_STRIDED(i64_relu, int64_t, br__max(x, 0))
 UNARY_STRIDED(i64_clamp, int64_t, clamp_integer(x, params))
 BINARY_STRIDED(i64_maximum, int64_t, int64_t, br__max(a, b))
@@ -261,7 +261,7 @@ const br_kernels br__kernels_i64 = {
     POINTWISE(round) = i64_copy,
     POINTWISE(trunc) = i64_copy,
     POINTWISE(square) = i64_square,
-    POINTWISE(cube) = i64_cube,
+    POINTWISE(power_3) = i64_power_3,
     POINTWISE(relu) = i64_relu,
     POINTWISE(clamp) = i64_clamp,
     POINTWISE(maximum) = i64_maximum,

@@ -26,7 +26,8 @@ static __attribute__((cold)) void *refuse_dtype(const char *op, const char *name
     if (!names[0])
         return br_fail(BR_ERROR_STATE, op,
                        "has no kernel for any dtype on %s: its row must be in BR_PLAIN_KERNELS, "
-                       "BR_WHOLE_KERNELS or BR_LIBM_KERNELS (backends/pointwise.h)",
+                       "BR_WHOLE_KERNELS, BR_ORDINARY_KERNELS or BR_LIBM_KERNELS "
+                       "(backends/pointwise.h)",
                        backend->name);
     return br_fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be one of: %s (use br_to() to convert)",
                    name, br__shape(t), br_dtype_name(t->dtype), names);

@@ -280,7 +280,7 @@ static br_tensor *power(br_tensor *a, double s)
     if (s == 2)
         return br__binary(name, BR_POINTWISE(mul), a, a);
     if (s == 3)
-        return br__unary(name, BR_POINTWISE(cube), a);
+        return br__unary(name, BR_POINTWISE(power_3), a);
     if (s == 0.5)
         return br__unary(name, BR_POINTWISE(sqrt), a);
     if (s == -0.5)

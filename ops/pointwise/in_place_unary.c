@@ -89,6 +89,7 @@ static br_tensor *unary(const br_op *op, br_tensor *(*function)(br_tensor *), br
     ROW(br_square_, br_square, square)                                            \
     ROW(br_sin_, br_sin, sin)                                                     \
     ROW(br_cos_, br_cos, cos)                                                     \
+    ROW(br_sinc_, br_sinc, sinc)                                                  \
     ROW(br_tan_, br_tan, tan)                                                     \
     ROW(br_asin_, br_asin, asin)                                                  \
     ROW(br_acos_, br_acos, acos)                                                  \

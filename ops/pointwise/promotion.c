@@ -21,7 +21,7 @@ static br_dtype common(br_dtype a, br_dtype b)
         return includes(a, b) ? a : includes(b, a) ? b : br__computed(a);
     if (a_size != b_size)
         return a_size > b_size ? a : b;
-    return BR_I32;
+    return BR_I32; /* i8 and u8: PyTorch's i16 is not a dtype here */
 }
 
 br_dtype br_promote_types(br_dtype a, br_dtype b)

@@ -150,30 +150,28 @@ br_tensor *br_randn_like(const br_tensor *x)
 }
 
 /* Fails unless a tensor of that dtype can hold every integer from low to high - 1. */
+#define STORED_RANGE(NAME, dtype, torch, min, max) [BR_##NAME] = { min, max },
 static bool holds_range(br_dtype dtype, int64_t low, int64_t high)
 {
-    static const struct {
+    static const struct range {
         int64_t min, max;
-    } held[BR_DTYPES] = {
-        [BR_F32] = { -(1 << 24), 1 << 24 },
-        [BR_F64] = { -(INT64_C(1) << 53), INT64_C(1) << 53 },
-        [BR_F16] = { -(1 << 11), 1 << 11 },
-        [BR_BF16] = { -(1 << 8), 1 << 8 },
-        [BR_I64] = { INT64_MIN, INT64_MAX },
-        [BR_I32] = { INT32_MIN, INT32_MAX },
-        [BR_I8] = { INT8_MIN, INT8_MAX },
-        [BR_U8] = { 0, UINT8_MAX },
-        [BR_BOOL] = { 0, 1 },
+    } integers[BR_DTYPES] = {
+        [BR_I64] = { INT64_MIN, INT64_MAX }, [BR_BOOL] = { 0, 1 }, BR_STORED_INTEGERS(STORED_RANGE)
     };
+    struct range held = integers[dtype];
+    if (br__is_floating(dtype)) {
+        held.max = INT64_C(1) << br__dtypes[dtype].digits;
+        held.min = -held.max;
+    }
     if (low >= high)
         br_fail(BR_ERROR_ARGUMENT, "randint_like",
                 "low is %" PRId64 " and high is %" PRId64 ": low must be less than high", low,
                 high);
-    else if (low < held[dtype].min || high - 1 > held[dtype].max)
+    else if (low < held.min || high - 1 > held.max)
         br_fail(BR_ERROR_ARGUMENT, "randint_like",
                 "low is %" PRId64 " and high is %" PRId64 ", but %s holds all integers only from "
                 "%" PRId64 " to %" PRId64,
-                low, high, br_dtype_name(dtype), held[dtype].min, held[dtype].max);
+                low, high, br_dtype_name(dtype), held.min, held.max);
     return !br_failed();
 }
 

@@ -310,12 +310,12 @@ enum { VIEWS = 20 };
 static br_tensor *changed_by(br_tensor *v, int operation)
 {
     static br_tensor *(*const unary[])(br_tensor *) = {
-        br_neg_,   br_abs_,   br_sign_,    br_floor_, br_ceil_,   br_round_,
-        br_trunc_, br_exp_,   br_exp2_,    br_expm1_, br_log_,    br_log2_,
-        br_log10_, br_log1p_, br_sqrt_,    br_rsqrt_, br_square_, br_reciprocal_,
-        br_sin_,   br_cos_,   br_tan_,     br_asin_,  br_acos_,   br_atan_,
-        br_sinh_,  br_cosh_,  br_tanh_,    br_asinh_, br_acosh_,  br_atanh_,
-        br_erf_,   br_erfc_,  br_sigmoid_, br_relu_,  br_silu_,   br_zero_,
+        br_neg_,   br_abs_,   br_sign_,   br_floor_,      br_ceil_,    br_round_, br_trunc_,
+        br_exp_,   br_exp2_,  br_expm1_,  br_log_,        br_log2_,    br_log10_, br_log1p_,
+        br_sqrt_,  br_rsqrt_, br_square_, br_reciprocal_, br_sin_,     br_cos_,   br_tan_,
+        br_asin_,  br_acos_,  br_atan_,   br_sinh_,       br_cosh_,    br_tanh_,  br_asinh_,
+        br_acosh_, br_atanh_, br_erf_,    br_erfc_,       br_sigmoid_, br_relu_,  br_silu_,
+        br_zero_,  br_sinc_,
     };
     static br_tensor *(*const binary[])(br_tensor *, br_tensor *) = {
         br_add_,   br_sub_,  br_mul_,       br_div_,          br_pow_,   br_atan2_,

@@ -366,12 +366,29 @@ static void explain(int signal, siginfo_t *info, void *context)
     raise(signal);
 }
 
+/* Returns the device of that name, in which ":0" may be left out. */
+static br_device device_named(const char *name)
+{
+    enum { MOST_TYPES = 16 };
+    for (int type = 0; type < MOST_TYPES; type++)
+        for (int i = 0; i < br_device_count((br_device_type)type); i++) {
+            const br_device device = { (br_device_type)type, i };
+            const char *full = br_device_name(device);
+            if (strcmp(full, name) == 0 || (i == 0 && strncmp(full, name, strlen(name)) == 0 &&
+                                            strcmp(full + strlen(name), ":0") == 0))
+                return device;
+        }
+    fprintf(stderr, "BRASA_TEST_DEVICE is '%s', which is no device\n", name);
+    abort();
+}
+
 void use_test_device(void)
 {
     const char *name = getenv("BRASA_TEST_DEVICE");
-    if (!name || strcmp(name, "guarded") != 0)
+    if (!name || !*name)
         return;
-    br_set_default_device(guarded_device(0));
+    guarded_device(0);
+    br_set_default_device(device_named(name));
     sigaction(SIGSEGV,
               &(struct sigaction){ .sa_sigaction = explain, .sa_flags = SA_SIGINFO | SA_RESETHAND },
               NULL);

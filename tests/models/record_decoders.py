@@ -28,7 +28,8 @@ FAMILIES = {"llama": ("llama", "Llama", "LlamaModel"), "mistral": ("mistral", "M
             "qwen3": ("qwen3", "Qwen3", "Qwen3Model"), "gemma2": ("gemma2", "Gemma2", "Gemma2Model"),
             "gemma3_text": ("gemma3", "Gemma3", "Gemma3TextModel"), "phi3": ("phi3", "Phi3", "Phi3Model"),
             "gpt_neox": ("gpt_neox", "GPTNeoX", "GPTNeoXModel"),
-            "qwen3_moe": ("qwen3_moe", "Qwen3Moe", "Qwen3MoeModel")}
+            "qwen3_moe": ("qwen3_moe", "Qwen3Moe", "Qwen3MoeModel"),
+            "granite": ("granite", "Granite", "GraniteModel")}
 ROPES = [
     lambda r: {"rope_type": "default", "rope_theta": r.choice([100.0, 10000.0, 500000.0])},
     lambda r: {"rope_type": "linear", "rope_theta": 1000.0, "factor": r.choice([1.5, 4.0])},
@@ -103,10 +104,13 @@ def options(rng, family, i):
         made |= dict(hidden_act=rng.choice(["silu", "gelu", "relu"]))
     if family in ("llama", "mistral", "qwen3", "qwen3_moe"):
         made["head_dim"] = d
-    if family in ("smollm3", "qwen2", "phi3"):
+    if family in ("smollm3", "granite", "qwen2", "phi3"):
         made["hidden_size"] = heads * d
-    if family in ("llama", "smollm3"):
+    if family in ("llama", "smollm3", "granite"):
         made |= dict(attention_bias=rng.random() < 0.5, mlp_bias=rng.random() < 0.5)
+    if family == "granite":
+        made |= dict(attention_multiplier=round(rng.uniform(0.1, 1), 3), embedding_multiplier=round(rng.uniform(0.5, 12), 3),
+                     residual_multiplier=round(rng.uniform(0.2, 1.5), 3), logits_scaling=round(rng.uniform(0.5, 8), 3))
     if family == "qwen3":
         made["attention_bias"] = rng.random() < 0.5
     if family == "qwen3_moe":

@@ -5,6 +5,8 @@
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
+#include <stdio.h>
+#include <unistd.h>
 
 /* Loads a recorded model as the named class; NULL: the class that it was saved as. */
 static inline void *load_recorded(const char *folder, const char *class_name)
@@ -20,6 +22,29 @@ static inline br_safetensors *open_recorded(const char *path)
     br_safetensors *file = br_safetensors_open(path, NULL);
     cr_assert(file, "%s", br_error_message());
     return file;
+}
+
+/* Returns whether tests/models has a folder with a model of that name. */
+static inline bool has_recorded(const char *folder)
+{
+    char path[500];
+    snprintf(path, sizeof path, BRASA_TEST_DIR "/models/%s/config.json", folder);
+    return access(path, R_OK) == 0;
+}
+
+/* Calls check for each family that has models in tests/models/decoders. */
+static inline void for_each_decoder(void (*check)(const char *type))
+{
+    int families = 0;
+    for (int i = 0; br_model_families[i]; i++) {
+        char folder[100];
+        snprintf(folder, sizeof folder, "decoders/%s0", br_model_families[i]->model_type);
+        if (!has_recorded(folder))
+            continue;
+        check(br_model_families[i]->model_type);
+        families++;
+    }
+    cr_assert_geq(families, 10);
 }
 
 /* Returns the largest absolute difference; INFINITY if there is a NaN. */

@@ -145,40 +145,22 @@ static void check_family(const char *type)
     }
 }
 
-Test(decoders, llama_equals_transformers)
-{
-    check_family("llama");
-}
-
-Test(decoders, mistral_equals_transformers)
-{
-    check_family("mistral");
-}
-
-Test(decoders, smollm3_equals_transformers)
-{
-    check_family("smollm3");
-}
-
-Test(decoders, phi3_equals_transformers)
-{
-    check_family("phi3");
-}
-
-Test(decoders, gpt_neox_equals_transformers)
-{
-    check_family("gpt_neox");
-}
-
-Test(decoders, qwen2_equals_transformers)
-{
-    check_family("qwen2");
-}
-
-Test(decoders, qwen3_equals_transformers)
-{
-    check_family("qwen3");
-}
+/* A family's own test is a line here. */
+#define FAMILY(type)                           \
+    Test(decoders, type##_equals_transformers) \
+    {                                          \
+        check_family(#type);                   \
+    }
+FAMILY(llama)
+FAMILY(mistral)
+FAMILY(smollm3)
+FAMILY(granite)
+FAMILY(phi3)
+FAMILY(gpt_neox)
+FAMILY(qwen2)
+FAMILY(qwen3)
+FAMILY(gemma2)
+FAMILY(gemma3_text)
 
 /* The loss of a model with experts, that of its routers, and their gradients. */
 static void check_balance(int i)
@@ -209,16 +191,6 @@ Test(decoders, qwen3_moe_equals_transformers)
     check_family("qwen3_moe");
     for (int i = 0; i < FOLDERS_PER_FAMILY; i++)
         check_balance(i);
-}
-
-Test(decoders, gemma2_equals_transformers)
-{
-    check_family("gemma2");
-}
-
-Test(decoders, gemma3_equals_transformers)
-{
-    check_family("gemma3_text");
 }
 
 /* ---- Options and memory ---------------------------------------------------------------------- */
@@ -287,12 +259,15 @@ Test(decoders, padding_of_new_models)
     br_module_free(model);
 }
 
-/* Activation checkpoints and the loss in pieces change no gradient; capped logits count. */
+/* Activation checkpoints and the loss in pieces change no gradient; capped and divided logits
+ * count.
+ */
 Test(decoders, loss)
 {
     br_llama_config c = small();
-    for (int capped = 0; capped < 2; capped++) {
-        c.final_logit_softcapping = capped ? 0.5 : 0;
+    for (int i = 0; i < 3; i++) {
+        c.final_logit_softcapping = i == 1 ? 0.5 : 0;
+        c.logits_scaling = i == 2 ? 3 : 1;
         br_manual_seed(1);
         br_llama_lm *model = br_llama_lm_new(&c);
         br_module_to(br_base(model), BR_F64);
@@ -303,8 +278,8 @@ Test(decoders, loss)
         br_tensor *weight = model->model->embed_tokens->weight;
         br_tensor *gradient = br_clone(br_grad_of(weight));
         br_zero_grad(br_base(model));
-        for (int64_t i = 0; i < c.num_hidden_layers; i++)
-            br_module_checkpoint(br_module_list_at(model->model->layers, i), true);
+        for (int64_t k = 0; k < c.num_hidden_layers; k++)
+            br_module_checkpoint(br_module_list_at(model->model->layers, k), true);
         br_tensor *again = br_llama_lm_loss(model, ids, ids, NULL);
         cr_assert(br_backward(again), "%s", br_error_message());
         cr_assert(difference(loss, again) < 1e-12);
@@ -370,15 +345,15 @@ static void check_saved(const char *type, int i)
     br_scope_end(scope);
 }
 
+static void check_saved_family(const char *type)
+{
+    for (int i = 0; i < FOLDERS_PER_FAMILY; i++)
+        check_saved(type, i);
+}
+
 Test(decoders, saved_folders)
 {
-    static const char *const types[] = {
-        "llama", "mistral", "smollm3",     "phi3",     "qwen2",
-        "qwen3", "gemma2",  "gemma3_text", "gpt_neox", "qwen3_moe"
-    };
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        for (int k = 0; k < FOLDERS_PER_FAMILY; k++)
-            check_saved(types[i], k);
+    for_each_decoder(check_saved_family);
 }
 
 /* Each value that changes no shape is compared before a model is saved. */
@@ -431,6 +406,31 @@ Test(decoders, keys_that_differ)
     }
 }
 
+/* The factors of Granite. */
+Test(decoders, factors_that_differ)
+{
+    const br_model_family *family = br_model_family_find("granite");
+    for (int i = 0; i < 4; i++) {
+        br_llama_config a = small();
+        a.attention_multiplier = 0.5;
+        br_llama_config b = a;
+        const struct {
+            double *factor;
+            const char *key;
+        } rows[] = { { &b.attention_multiplier, "attention_multiplier" },
+                     { &b.embedding_scale, "embedding_multiplier" },
+                     { &b.residual_multiplier, "residual_multiplier" },
+                     { &b.logits_scaling, "logits_scaling" } };
+        *rows[i].factor = 3;
+        br_llama *first = br_llama_new(&a), *other = br_llama_new(&b);
+        check_ok();
+        const char *key = family->differing_key(br_base(first), br_base(other));
+        cr_assert(key && strcmp(key, rows[i].key) == 0, "%s: %s", rows[i].key, key ? key : "none");
+        br_module_free(first);
+        br_module_free(other);
+    }
+}
+
 /* Two models whose positions differ. */
 static void check_positions_differ(const br_llama_config *a, const br_llama_config *b,
                                    const char *expected)
@@ -473,7 +473,8 @@ Test(decoders, invalid_configurations)
 {
     br_llama_config c = small();
     c.model_type = "lama";
-    check_refused(c, "model_type is 'lama', must be llama, mistral, smollm3, phi3, qwen2");
+    check_refused(c, "model_type is 'lama', must be llama, mistral, smollm3, granite, phi3, qwen2, "
+                     "qwen3, qwen3_moe, gemma2 or gemma3_text");
     c = small();
     c.num_key_value_heads = 3;
     check_refused(c, "num_attention_heads");
@@ -500,6 +501,12 @@ Test(decoders, invalid_configurations)
     c = small();
     c.pad_token_id = 13;
     check_refused(c, "pad_token_id is 13, must be -1 .. vocab_size - 1");
+    c = small();
+    c.residual_multiplier = 0;
+    check_refused(c, "residual_multiplier is 0, must be positive");
+    c = small();
+    c.attention_multiplier = -1;
+    check_refused(c, "attention_multiplier is -1, must be at least 0");
     c = small();
     c.rope.theta = -1;
     check_refused(c, "theta is -1, must be positive");

@@ -154,12 +154,7 @@ static void check_type(const char *type)
 
 Test(packed_decoders, equal_the_texts_one_by_one)
 {
-    static const char *const types[] = {
-        "llama", "mistral",   "smollm3", "phi3",        "qwen2",
-        "qwen3", "qwen3_moe", "gemma2",  "gemma3_text", "gpt_neox"
-    };
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        check_type(types[i]);
+    for_each_decoder(check_type);
 }
 
 static tested new_gpt2(void)

@@ -1,7 +1,11 @@
-"""Writes torch_cases.txt: PyTorch's results and gradients of the expressions in torch_cases.def. Each line
-is one tensor: label, "y" or "dx" and the number of the input, sizes, and elements."""
+"""record_cases.py [LABEL...]
+
+Writes torch_cases.txt: PyTorch's results and gradients of the expressions in torch_cases.def. Each line
+is one tensor: label, "y" or "dx" and the number of the input, sizes, and elements. With labels, only these
+rows are recorded: the last digits of the others depend on the CPU."""
 import os
 import re
+import sys
 import warnings
 
 import torch
@@ -56,19 +60,36 @@ def refuses(expression, x):
     return False
 
 
+def recorded(path):
+    """Returns the lines of each label."""
+    lines = {}
+    for text in open(path):
+        lines.setdefault(text.split(" ", 1)[0], []).append(text.rstrip("\n"))
+    return lines
+
+
+def lines_of(kind, label, expression, inputs):
+    x = [make_input(spec, i + 1) for i, spec in enumerate(re.findall(r'"(.*?)"', inputs))]
+    if kind == "REFUSE":
+        assert refuses(expression, x), f"{label}: PyTorch accepts it"
+        return []
+    y, grads = evaluate(expression, x)
+    return [line(label, "y", y)] + [line(label, f"dx{i}", g) for i, g in grads.items()]
+
+
 def main():
     warnings.filterwarnings("ignore")
-    rows = [ROW.match(text) for text in open(os.path.join(HERE, "torch_cases.def"))]
-    with open(os.path.join(HERE, "torch_cases.txt"), "w") as out:
-        for kind, label, expression, inputs in (row.groups() for row in rows if row):
-            x = [make_input(spec, i + 1) for i, spec in enumerate(re.findall(r'"(.*?)"', inputs))]
-            if kind == "REFUSE":
-                assert refuses(expression, x), f"{label}: PyTorch accepts it"
-                continue
-            y, grads = evaluate(expression, x)
-            print(line(label, "y", y), file=out)
-            for i, g in grads.items():
-                print(line(label, f"dx{i}", g), file=out)
+    path, labels = os.path.join(HERE, "torch_cases.txt"), sys.argv[1:]
+    rows = [match.groups() for match in map(ROW.match, open(os.path.join(HERE, "torch_cases.def"))) if match]
+    unknown = set(labels) - {label for _, label, *_ in rows}
+    if unknown:
+        sys.exit(f"torch_cases.def has no rows {sorted(unknown)}")
+    before = recorded(path) if labels else {}
+    lines = []
+    for row in rows:
+        lines += lines_of(*row) if not labels or row[1] in labels else before.get(row[1], [])
+    with open(path, "w") as out:
+        out.writelines(text + "\n" for text in lines)
 
 
 main()

@@ -26,6 +26,7 @@ FUNCTIONS = {
     "rsqrt": torch.rsqrt,
     "sin": torch.sin,
     "cos": torch.cos,
+    "sinc": torch.sinc,
     "abs": torch.abs,
     "sign": torch.sign,
     "floor": torch.floor,

@@ -41,6 +41,7 @@ FUNCTION(group_norm,
 FUNCTION(prelu, br_f_prelu(x, other))
 FUNCTION(atan2_of, br_atan2(x, other))
 FUNCTION(asinh_of, br_asinh(x))
+FUNCTION(sinc_of, br_sinc(x))
 FUNCTION(remainder_of, br_remainder(x, other))
 FUNCTION(fmod_of, br_fmod(x, other))
 FUNCTION(celu_negative, br_celu(x, -1))
@@ -54,6 +55,15 @@ FUNCTION(kl_div, br_kl_div(x, other, BR_REDUCTION_SUM, false))
 FUNCTION(pow_of, br_pow(x, other))
 FUNCTION(mean_of, br_mean(x))
 FUNCTION(cumprod, br_cumprod(x, 0))
+
+/* Returns the derivative of sinc, which can be differentiated again. */
+static br_tensor *sinc_slope(br_tensor *x, br_tensor *other)
+{
+    (void)other;
+    br_tensor *y = br_sinc(x), *dy = br_ones_like(y), *dx = NULL;
+    br_grad(1, &y, 1, &x, &dx, BR_OPTIONS(br_grad, .gradients = &dy, .create_graph = true));
+    return dx;
+}
 
 /* Cases of the losses: `other` has the weights of the classes or the target. */
 static br_tensor *two_rows(br_tensor *x)
@@ -115,6 +125,9 @@ static const example examples[] = {
     { "atan2", atan2_of, BR_F32, N(0, 3e30), N(0, 4e30), N(0, .643501109), N(0, 6.4e-31), N(0, -4.8e-31) },
     { "asinh", asinh_of, BR_F32, N(1e30, -1e25), NONE, N(69.7707001, -58.2577746), N(1e-30, 4e-25), NONE },
     { "acosh", acosh_of, BR_F32, N(1e30), NONE, N(69.7707001), N(1e-30), NONE },
+    { "sinc", sinc_of, BR_F32, N(0, 1e-3, .05), NONE, N(1, .999998355, .995892735), N(0, -.0131594603, -1.47679106), NONE },
+    { "sinc", sinc_of, BR_F64, N(0, 1e-9, 2.5), NONE, N(1, 1, .127323954473516), N(0, -1.31594725347858e-8, -.458366237046667), NONE },
+    { "slope of sinc", sinc_slope, BR_F32, N(0, 1e-3, .05), NONE, N(0, -.00328986506, -.164087895), N(-3.28986813, -13.1594336, -29.3899643), NONE },
     { "remainder", remainder_of, BR_F32, N(1), N(-INFINITY), N(-INFINITY), N(1), N(1) },
     { "fmod", fmod_of, BR_F32, N(1), N(-INFINITY), N(1), N(1), N(0) },
     { "gelu tanh", gelu_tanh, BR_F32, N(2e13, 1), NONE, N(2e13, .841191991), N(1, 4.33185634), NONE },

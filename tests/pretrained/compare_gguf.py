@@ -133,7 +133,7 @@ def compare_real(program, library, path, seed):
 
 # ---- Random models --------------------------------------------------------------------------------------------------------
 
-TYPES = {"llama": "llama", "smollm3": "smollm3", "phi3": "phi3", "qwen2": "qwen2", "qwen3": "qwen3", "gemma2": "gemma2", "gemma3": "gemma3_text",
+TYPES = {"llama": "llama", "smollm3": "smollm3", "granite": "granite", "phi3": "phi3", "qwen2": "qwen2", "qwen3": "qwen3", "gemma2": "gemma2", "gemma3": "gemma3_text",
          "gptneox": "gpt_neox"}
 
 
@@ -177,10 +177,13 @@ def random_config(architecture, rng):
         config |= phi_positions(config["rope_parameters"]["rope_theta"], head, rng)
     if own_head:
         config["head_dim"] = head
-    if architecture in ("llama", "smollm3", "qwen3") and rng.random() < 0.3:
+    if architecture in ("llama", "smollm3", "granite", "qwen3") and rng.random() < 0.3:
         config["attention_bias"] = True
-    if architecture in ("llama", "smollm3") and rng.random() < 0.3:
+    if architecture in ("llama", "smollm3", "granite") and rng.random() < 0.3:
         config["mlp_bias"] = True
+    if architecture == "granite":
+        config |= {key: float(np.float32(rng.uniform(0.2, 8))) for key in ("embedding_multiplier", "logits_scaling")}
+        config |= {key: float(np.float32(rng.uniform(0.1, 1))) for key in ("attention_multiplier", "residual_multiplier")}
     if architecture.startswith("gemma"):
         config |= {"query_pre_attn_scalar": head, "sliding_window": rng.randrange(2, 20)}
     if architecture == "gemma2":
@@ -238,6 +241,11 @@ def write(path, architecture, config, state, rng):
     if "attn_logit_softcapping" in config:
         writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
         writer.add_final_logit_softcapping(config["final_logit_softcapping"])
+    if architecture == "granite":
+        writer.add_attention_scale(config["attention_multiplier"])
+        writer.add_embedding_scale(config["embedding_multiplier"])
+        writer.add_residual_scale(config["residual_multiplier"])
+        writer.add_logit_scale(config["logits_scaling"])
     writer.add_vocab_size(config["vocab_size"])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
@@ -247,7 +255,7 @@ def write(path, architecture, config, state, rng):
         if name == "lm_head.weight" and config["tie_word_embeddings"]:
             continue
         x = tensor.detach().numpy()
-        if architecture in ("llama", "smollm3") and (".q_proj." in name or ".k_proj." in name):
+        if architecture in ("llama", "smollm3", "granite") and (".q_proj." in name or ".k_proj." in name):
             x = permuted(x, config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"])
         if architecture.startswith("gemma") and name.endswith("norm.weight"):
             x = x + 1
@@ -274,7 +282,7 @@ def dequantized(path, architecture, config, model):
         if key not in stored:
             continue
         x = stored[key]
-        if architecture in ("llama", "smollm3") and (".q_proj." in name or ".k_proj." in name):
+        if architecture in ("llama", "smollm3", "granite") and (".q_proj." in name or ".k_proj." in name):
             heads = config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"]
             x = x.reshape(heads, -1, 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
         if architecture.startswith("gemma") and name.endswith("norm.weight"):
@@ -287,9 +295,9 @@ def dequantized(path, architecture, config, model):
 
 def from_transformers(path, architecture, config):
     """Returns what transformers reads from the file. It ignores the scaling of positions, biases and some sizes, so it gets the
-    configuration. It does not know smollm3 and gptneox."""
+    configuration. It does not know smollm3, granite and gptneox."""
     made = transformers.AutoConfig.for_model(TYPES[architecture], **config)
-    if architecture in ("smollm3", "gptneox"):
+    if architecture in ("smollm3", "granite", "gptneox"):
         model = AutoModelForCausalLM.from_config(made)
         dequantized(path, architecture, config, model)
         return model.eval()

@@ -41,6 +41,7 @@ static const key size_keys[] = {
     { NULL, 0, 0, NULL },
 };
 
+/* Tests name the first rows and the last one by their numbers: add a row before the last. */
 static const model models[] = {
     {
         .architecture = "llama",
@@ -145,6 +146,19 @@ static const model models[] = {
         .keys = { { "rope.freq_base", 'f', 50, NULL },
                   { "rope.dimension_count", 'u', 2, NULL },
                   { "attention.sliding_window", 'u', 3, NULL } },
+    },
+    {
+        .architecture = "granite",
+        .class = "GraniteForCausalLM",
+        .config = "\"model_type\": \"granite\", \"rope_theta\": 5000.0, \"attention_bias\": true, "
+                  "\"attention_multiplier\": 0.25, \"embedding_multiplier\": 12.0, "
+                  "\"residual_multiplier\": 0.375, \"logits_scaling\": 8.0",
+        .keys = { { "rope.freq_base", 'f', 5000, NULL },
+                  { "attention.scale", 'f', 0.25, NULL },
+                  { "embedding_scale", 'f', 12, NULL },
+                  { "residual_scale", 'f', 0.375, NULL },
+                  { "logit_scale", 'f', 8, NULL } },
+        .is_llama = true,
     },
     {
         .architecture = "phi3",

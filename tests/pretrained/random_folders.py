@@ -62,7 +62,8 @@ def generation_value(rng, key, tokenizer, vocab):
 
 
 def generation_keys():
-    return CHANGED.keys() | {key for key, (value, _) in SAME.items() if value is not None}
+    """Returns the keys that are written. generate() refuses stop_strings without a tokenizer, which it is not given."""
+    return CHANGED.keys() - {"stop_strings"} | {key for key, (value, _) in SAME.items() if value is not None}
 
 
 def write_generation(rng, folder, tokenizer, config, hand):

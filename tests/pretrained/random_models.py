@@ -12,7 +12,7 @@ from record_config_cases import CLASSES, COMMON, KEYS
 HEADS = ["ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"]
 PREFIXES = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert", "distilbert": "DistilBert",
             "electra": "Electra", "albert": "Albert", "mpnet": "MPNet", "modernbert": "ModernBert", "llama": "Llama",
-            "mistral": "Mistral", "smollm3": "SmolLM3", "phi3": "Phi3", "qwen2": "Qwen2", "qwen3": "Qwen3", "qwen3_moe": "Qwen3Moe", "gemma2": "Gemma2", "gemma3_text": "Gemma3",
+            "mistral": "Mistral", "smollm3": "SmolLM3", "granite": "Granite", "phi3": "Phi3", "qwen2": "Qwen2", "qwen3": "Qwen3", "qwen3_moe": "Qwen3Moe", "gemma2": "Gemma2", "gemma3_text": "Gemma3",
             "gpt_neox": "GPTNeoX"}
 MORE = {"bert": ["ForPreTraining", "ForNextSentencePrediction"], "electra": ["ForPreTraining"], "albert": ["ForPreTraining"]}
 ENCODERS = list(PREFIXES)[:9]
@@ -143,7 +143,7 @@ def decoder_sizes(rng, kind, vocab):
         made |= dict(hidden_act=rng.choice(ACTIVATIONS), tie_word_embeddings=rng.random() < 0.5)
     if kind in ("llama", "mistral", "qwen3", "qwen3_moe"):
         made["head_dim"] = d
-    if kind in ("smollm3", "qwen2", "phi3"):
+    if kind in ("smollm3", "granite", "qwen2", "phi3"):
         made["hidden_size"] = heads * d
     if kind == "phi3":
         part, turned = rng.choice([(1.0, d), {4: (0.5, 2), 6: (0.7, 4), 8: (0.5, 4)}[d]])

@@ -24,7 +24,7 @@ FILES_OF = {"bert": "bert", "distilbert": "bert", "electra": "bert", "gpt2": "gp
 TRAINED = {"roberta": "RobertaTokenizer", "xlm-roberta": "XLMRobertaTokenizer", "camembert": "CamembertTokenizer",
            "albert": "AlbertTokenizer", "mpnet": "MPNetTokenizer"}
 # The families of compare_bpe_families.py and compare_bpe_characters.py whose files a decoder has, and others.
-BYTE_LEVEL = {"llama": "Llama 3", "smollm3": "SmolLM", "qwen2": "Qwen", "qwen3": "Qwen", "qwen3_moe": "Qwen", "gpt_neox": "GPT-NeoX"}
+BYTE_LEVEL = {"llama": "Llama 3", "smollm3": "SmolLM", "granite": "SmolLM", "qwen2": "Qwen", "qwen3": "Qwen", "qwen3_moe": "Qwen", "gpt_neox": "GPT-NeoX"}
 CHARACTERS = {"llama": "Llama 2", "mistral": "Mistral", "phi3": "Llama 2", "gemma2": "Gemma", "gemma3_text": "Gemma"}
 # Keys of tokenizer_config.json beside those of compare_auto.py, none of which changes ids.
 TOKENIZER_KEYS = {

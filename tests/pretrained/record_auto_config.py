@@ -9,11 +9,11 @@ Requires transformers from PyPI; written with 5.23.0.
 import json
 
 from transformers import (AlbertConfig, BertConfig, CamembertConfig, DistilBertConfig, ElectraConfig, Gemma2Config,
-                          Gemma3TextConfig, GPT2Config, GPTNeoXConfig, LlamaConfig, MistralConfig, ModernBertConfig, MPNetConfig, Phi3Config, Qwen2Config,
+                          Gemma3TextConfig, GPT2Config, GPTNeoXConfig, GraniteConfig, LlamaConfig, MistralConfig, ModernBertConfig, MPNetConfig, Phi3Config, Qwen2Config,
                           Qwen3Config, Qwen3MoeConfig, RobertaConfig, SmolLM3Config, T5Config, XLMRobertaConfig)
 
 CONFIGS = (BertConfig, RobertaConfig, XLMRobertaConfig, CamembertConfig, DistilBertConfig, ElectraConfig, AlbertConfig,
-           MPNetConfig, ModernBertConfig, GPT2Config, GPTNeoXConfig, T5Config, LlamaConfig, MistralConfig, SmolLM3Config, Phi3Config, Qwen2Config,
+           MPNetConfig, ModernBertConfig, GPT2Config, GPTNeoXConfig, T5Config, LlamaConfig, MistralConfig, SmolLM3Config, GraniteConfig, Phi3Config, Qwen2Config,
            Qwen3Config, Qwen3MoeConfig, Gemma2Config, Gemma3TextConfig)
 
 # Keys about the package and a single run; labels, which are read one by one; and the keys that T5's
@@ -27,7 +27,7 @@ LEFT_OUT = {
 # Keys of decoders whose default the constructor derives from other keys.
 LAYERS, QWEN = {"rope_parameters", "layer_types"}, {"rope_parameters", "layer_types", "sliding_window"}
 DERIVED = {"llama": {"rope_parameters", "head_dim"}, "mistral": {"rope_parameters", "head_dim"},
-           "smollm3": LAYERS | {"no_rope_layers"}, "qwen2": QWEN, "qwen3": QWEN, "qwen3_moe": {"sliding_window", "mlp_only_layers"}, "gemma2": LAYERS, "gemma3_text": LAYERS | {"_sliding_window_pattern"}}
+           "smollm3": LAYERS | {"no_rope_layers"}, "granite": {"rope_parameters"}, "qwen2": QWEN, "qwen3": QWEN, "qwen3_moe": {"sliding_window", "mlp_only_layers"}, "gemma2": LAYERS, "gemma3_text": LAYERS | {"_sliding_window_pattern"}}
 
 
 def record(cls):

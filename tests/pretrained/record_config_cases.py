@@ -2,8 +2,8 @@
 """Writes config_cases.tsv: every key of the config.json of a BERT, its relatives, a ModernBERT, a GPT-2, a GPT-NeoX, a T5, a
 Llama and its relatives, with a value other than its default, and what must happen.
 
-    record_config_cases.py write       writes the file
-    record_config_cases.py check       fails if the file differs from what this version of transformers gives
+    record_config_cases.py write [TYPE...]     writes the file; with types, replaces only their rows
+    record_config_cases.py check               fails if the file differs from what this version of transformers gives
 
 The columns are the model type, the key, the value, what happens, and what test_config_keys.c compares with:
   changed   the number of parameters and a sum of the logits, which differ from those without the key
@@ -24,7 +24,8 @@ from pathlib import Path
 import torch
 from transformers import (AlbertConfig, AlbertForMaskedLM, BertConfig, BertForPreTraining, DistilBertConfig,
                           DistilBertForMaskedLM, ElectraConfig, ElectraForMaskedLM, Gemma2Config, Gemma2ForCausalLM,
-                          Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM,
+                          Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM, GraniteConfig,
+                          GraniteForCausalLM, LlamaConfig, LlamaForCausalLM,
                           MistralConfig, MistralForCausalLM, ModernBertConfig, ModernBertForMaskedLM, MPNetConfig,
                           MPNetForMaskedLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM,
                           Qwen3MoeConfig, Qwen3MoeForCausalLM, RobertaConfig,
@@ -62,6 +63,7 @@ CLASSES = {
     "mistral": (MistralConfig, MistralForCausalLM, DECODER_SIZES | dict(sliding_window=4)),
     "smollm3": (SmolLM3Config, SmolLM3ForCausalLM,
                 DECODER_SIZES | dict(use_sliding_window=True, sliding_window=3, no_rope_layer_interval=2)),
+    "granite": (GraniteConfig, GraniteForCausalLM, DECODER_SIZES),
     "phi3": (Phi3Config, Phi3ForCausalLM,
              DECODER_SIZES | dict(rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.35})),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM, DECODER_SIZES | WINDOW),
@@ -73,7 +75,7 @@ CLASSES = {
     "gemma3_text": (Gemma3TextConfig, Gemma3ForCausalLM,
                     GEMMA_SIZES | dict(layer_types=["sliding_attention", "full_attention"])),
 }
-DECODERS = ("llama", "mistral", "smollm3", "phi3", "qwen2", "qwen3", "qwen3_moe", "gemma2", "gemma3_text")
+DECODERS = ("llama", "mistral", "smollm3", "granite", "phi3", "qwen2", "qwen3", "qwen3_moe", "gemma2", "gemma3_text")
 NAMED = ("bert", "modernbert", "gpt2", "gpt_neox", "t5") + DECODERS  # modules have the names of files
 NOT_RUN = {"return_dict"}  # some models of transformers need its default
 # The keys of every model type.
@@ -168,6 +170,13 @@ KEYS = {
         "no_rope_layer_interval": (3, "same"),  # no_rope_layers is in the file
         "no_rope_layers": ([0, 0], "changed"),
         "layer_types": (["sliding_attention", "full_attention"], "changed"),
+    },
+    "granite": UNTIED | BIASES | {
+        "architectures": (["GraniteModel"], "class"),
+        "attention_multiplier": (0.5, "changed"),
+        "embedding_multiplier": (2.5, "changed"),
+        "residual_multiplier": (0.3, "changed"),
+        "logits_scaling": (4.0, "changed"),
     },
     "phi3": UNTIED | {
         "architectures": (["Phi3Model"], "class"),
@@ -439,9 +448,13 @@ def null_case(name, path, base, key, kind, plain):
     return "same" if found == plain else "changed", found
 
 
-def cases(folder):
+def cases(folder, types):
     path = Path(folder) / "config.json"
+    before = [line.split("\t") for line in CASES.read_text().splitlines()]
     for name, (config_class, _, sizes) in CLASSES.items():
+        if types and name not in types:
+            yield from (row for row in before if row[0] == name)
+            continue
         keys = {**COMMON, **KEYS[name]}
         unknown = set(config_class().to_dict()) - set(keys)
         if unknown:
@@ -469,8 +482,8 @@ def cases(folder):
 def main():
     logging.set_verbosity_error()
     with tempfile.TemporaryDirectory() as folder:
-        lines = "".join("\t".join(row) + "\n" for row in cases(folder))
-    if sys.argv[1:] == ["write"]:
+        lines = "".join("\t".join(row) + "\n" for row in cases(folder, sys.argv[2:]))
+    if sys.argv[1:2] == ["write"]:
         CASES.write_text(lines)
     elif CASES.read_text() != lines:
         raise SystemExit(f"{CASES} differs from what this version of transformers gives")

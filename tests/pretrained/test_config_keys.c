@@ -2,6 +2,7 @@
  * Llama and its relatives, with a value other than its default, and with null: config_cases.tsv has
  * transformers' numbers.
  * record_config_cases.py wrote it and describes it. */
+#include "models/llama_internal.h"
 #include "tests/io/files.h"
 #include "tests/models/recorded.h"
 
@@ -32,12 +33,7 @@ static const char *write_with(const config_case *c, json_t *value)
 
 static bool is_llama(const char *type)
 {
-    static const char *const types[] = { "llama", "mistral", "smollm3",     "phi3",     "qwen2",
-                                         "qwen3", "gemma2",  "gemma3_text", "qwen3_moe" };
-    size_t i = 0, n = sizeof types / sizeof *types;
-    while (i < n && strcmp(types[i], type) != 0)
-        i++;
-    return i < n;
+    return zoo_llama_kind_of(type) != NULL;
 }
 
 /* Returns a model of the configuration, in evaluation mode; NULL with an error on failure. */
@@ -228,37 +224,22 @@ static void check_field(const config_case *c, const br_auto_config *config, cons
 /* Checks that the folder's recorded model is loaded as the class that `architectures` names. */
 static void check_class(const config_case *c, json_t *value)
 {
-    static const char *const folders[][2] = {
-        { "bert", "hf_bert/pretraining" },
-        { "gpt2", "gpt2/lm" },
-        { "t5", "t5/relu" },
-        { "llama", "decoders/llama0" },
-        { "mistral", "decoders/mistral0" },
-        { "smollm3", "decoders/smollm30" },
-        { "phi3", "decoders/phi30" },
-        { "qwen2", "decoders/qwen20" },
-        { "qwen3", "decoders/qwen30" },
-        { "qwen3_moe", "decoders/qwen3_moe0" },
-        { "gemma2", "decoders/gemma20" },
-        { "gemma3_text", "decoders/gemma3_text0" },
-        { "gpt_neox", "decoders/gpt_neox0" },
-        { "roberta", "encoders/roberta0" },
-        { "distilbert", "encoders/distilbert0" },
-        { "electra", "encoders/electra0" },
-        { "albert", "encoders/albert0" },
-        { "mpnet", "encoders/mpnet0" },
-        { "modernbert", "encoders/modernbert0" },
-    };
-    char path[512], dir[512];
-    int i = 0;
-    while (strcmp(folders[i][0], c->type) != 0)
-        i++;
+    static const char *const others[][2] = { { "bert", "hf_bert/pretraining" },
+                                             { "gpt2", "gpt2/lm" },
+                                             { "t5", "t5/relu" } };
+    char path[512], dir[512], folder[100];
+    snprintf(folder, sizeof folder, "decoders/%s0", c->type);
+    if (!has_recorded(folder))
+        snprintf(folder, sizeof folder, "encoders/%s0", c->type);
+    for (int i = 0; i < 3; i++)
+        if (strcmp(others[i][0], c->type) == 0)
+            snprintf(folder, sizeof folder, "%s", others[i][1]);
     size_t n;
-    snprintf(path, sizeof path, MODELS "%s/model.safetensors", folders[i][1]);
+    snprintf(path, sizeof path, MODELS "%s/model.safetensors", folder);
     char *weights = files_read(path, &n);
     files_write(files_path("model.safetensors"), weights, n);
     free(weights);
-    snprintf(path, sizeof path, MODELS "%s/config.json", folders[i][1]);
+    snprintf(path, sizeof path, MODELS "%s/config.json", folder);
     config_case recorded = *c;
     recorded.base = json_load_file(path, 0, NULL);
     snprintf(dir, sizeof dir, "%s", write_with(&recorded, value));

@@ -334,9 +334,10 @@ Test(gguf_model, refuses_architectures)
 {
     model m = models[0];
     m.architecture = "falcon";
-    check_metadata((gguf_writer){ 0 }, &m,
-                   "general.architecture is \"falcon\", must be one of \"gptneox\", \"llama\", "
-                   "\"smollm3\", \"phi3\", \"qwen2\", \"qwen3\", \"gemma2\", \"gemma3\"");
+    check_metadata(
+        (gguf_writer){ 0 }, &m,
+        "general.architecture is \"falcon\", must be one of \"gptneox\", \"llama\", "
+        "\"smollm3\", \"granite\", \"phi3\", \"qwen2\", \"qwen3\", \"gemma2\", \"gemma3\"");
     check_metadata((gguf_writer){ .without = "general.architecture" }, &models[0],
                    "has no metadata \"general.architecture\"");
 }

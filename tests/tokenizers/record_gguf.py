@@ -101,6 +101,7 @@ def cases():
     some = ids_of(some | {"architecture": "llama", "model": "gpt2"}, bos="<s>", eos="</s>")
     yield some | {"name": "gpt-2", "pre": "gpt-2"}, None
     yield some | {"name": "smollm", "pre": "smollm"}, like_smollm
+    yield some | {"name": "refact", "pre": "refact"}, like_smollm
     yield some | {"name": "llama 3", "pre": "llama-bpe", "add_bos_token": True}, like_llama3
     yield ids_of(some | {"name": "qwen", "architecture": "qwen2", "pre": "qwen2", "add_bos_token": False}, padding="<|end|>"), like_qwen
 

@@ -151,9 +151,8 @@ FLOAT_LOOPS(f64, double)
     COMBINE_LOOP(max_##suffix, type, (type)br__max(a, b))       \
     COMBINE_LOOP(min_##suffix, type, (type)br__min(a, b))
 INTEGER_LOOPS(i64, int64_t, uint64_t)
-INTEGER_LOOPS(i32, int32_t, uint32_t)
-INTEGER_LOOPS(i8, int8_t, uint32_t)
-INTEGER_LOOPS(u8, uint8_t, uint32_t)
+#define STORED_LOOPS(NAME, dtype, torch, min, max) INTEGER_LOOPS(dtype, torch##_t, uint32_t)
+BR_STORED_INTEGERS(STORED_LOOPS)
 
 /* Each sum and product is rounded, as PyTorch does. */
 #define HALF_LOOPS(suffix)                                                         \
@@ -176,6 +175,8 @@ HALF_LOOPS(f16)
 COMBINE_LOOP(or_bool, bool, a | b)
 COMBINE_LOOP(and_bool, bool, a &b)
 
+#define STORED_ENTRY(NAME, dtype, torch, min, max) \
+    [BR_##NAME] = { add_##dtype, mul_##dtype, max_##dtype, min_##dtype },
 const br_scatter_loops br__scatter_loops[BR_DTYPES] = {
     [BR_F32] = { add_f32, mul_f32, max_f32, min_f32 },
     [BR_F64] = { add_f64, mul_f64, max_f64, min_f64 },
@@ -183,7 +184,5 @@ const br_scatter_loops br__scatter_loops[BR_DTYPES] = {
     [BR_BOOL] = { or_bool, and_bool, or_bool, and_bool },
     [BR_BF16] = { add_bf16, mul_bf16, max_bf16, min_bf16 },
     [BR_F16] = { add_f16, mul_f16, max_f16, min_f16 },
-    [BR_I32] = { add_i32, mul_i32, max_i32, min_i32 },
-    [BR_I8] = { add_i8, mul_i8, max_i8, min_i8 },
-    [BR_U8] = { add_u8, mul_u8, max_u8, min_u8 },
+    BR_STORED_INTEGERS(STORED_ENTRY)
 };

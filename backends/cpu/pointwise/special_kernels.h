@@ -48,6 +48,13 @@ ALWAYS_INLINE real polygamma(real n, real x)
     return (real)(slope * slope - br__trigamma(1 - (double)x));
 }
 
+/* Returns sin(pi x) / (pi x), given its sine, which has the rounding of pi x that PyTorch has. */
+ALWAYS_INLINE real sinc(real x, real sine)
+{
+    const real y = sine / ((real)M_PI * x);
+    return x == 0 ? 1 : y;
+}
+
 /* Returns x, or the number that replaces a NaN, infinity or -infinity. */
 ALWAYS_INLINE real nan_to_num(real x, real nan, real above, real below)
 {

@@ -48,16 +48,6 @@ static inline uint64_t i64_key(int64_t x)
     return (uint64_t)x ^ (uint64_t)1 << 63;
 }
 
-static inline uint64_t i32_key(int32_t x)
-{
-    return (uint32_t)x ^ 0x80000000u;
-}
-
-static inline uint64_t i8_key(int8_t x)
-{
-    return (uint8_t)x ^ 0x80u;
-}
-
 static inline uint64_t own_key(uint8_t x)
 {
     return x;
@@ -79,10 +69,19 @@ KEYS(i64, int64_t, i64_key)
 KEYS(bool, uint8_t, own_key)
 KEYS(bf16, uint16_t, bf16_key)
 KEYS(f16, uint16_t, f16_key)
-KEYS(i32, int32_t, i32_key)
-KEYS(i8, int8_t, i8_key)
-KEYS(u8, uint8_t, own_key)
 
+/* The distance from the smallest number. */
+#define STORED_KEYS(NAME, dtype, torch, min, max)   \
+    static inline uint64_t dtype##_key(torch##_t x) \
+    {                                               \
+        return (uint64_t)((int64_t)x - (min));      \
+    }                                               \
+    KEYS(dtype, torch##_t, dtype##_key)
+BR_STORED_INTEGERS(STORED_KEYS)
+
+#define STORED_TYPE(NAME, dtype, torch, min, max) \
+    [BR_##NAME] = { dtype##_keys, sizeof(torch##_t), 0 },
+/* clang-format off */
 const br_sort_type br__sort_types[BR_DTYPES] = {
     [BR_F32] = { f32_keys, 4, UINT32_MAX },
     [BR_F64] = { f64_keys, 8, UINT64_MAX },
@@ -90,10 +89,9 @@ const br_sort_type br__sort_types[BR_DTYPES] = {
     [BR_BOOL] = { bool_keys, 1, 0 },
     [BR_BF16] = { bf16_keys, 4, UINT32_MAX },
     [BR_F16] = { f16_keys, 4, UINT32_MAX },
-    [BR_I32] = { i32_keys, 4, 0 },
-    [BR_I8] = { i8_keys, 1, 0 },
-    [BR_U8] = { u8_keys, 1, 0 },
+    BR_STORED_INTEGERS(STORED_TYPE)
 };
+/* clang-format on */
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
 

@@ -26,12 +26,10 @@ CONVERT_BY(f32_to_bf16_apart, float, uint16_t, br__bf16)
 CONVERT_BY(f16_to_f32_apart, uint16_t, float, br__from_f16)
 CONVERT_BY(f32_to_f16_apart, float, uint16_t, br__f16)
 /* Integers that are too large wrap around. */
-CONVERT_LOOP(i32_to_i64, int32_t, int64_t)
-CONVERT_LOOP(i64_to_i32, int64_t, int32_t)
-CONVERT_LOOP(i8_to_i64, int8_t, int64_t)
-CONVERT_LOOP(i64_to_i8, int64_t, int8_t)
-CONVERT_LOOP(u8_to_i64, uint8_t, int64_t)
-CONVERT_LOOP(i64_to_u8, int64_t, uint8_t)
+#define STORED_LOOPS(NAME, dtype, torch, min, max)   \
+    CONVERT_LOOP(dtype##_to_i64, torch##_t, int64_t) \
+    CONVERT_LOOP(i64_to_##dtype, int64_t, torch##_t)
+BR_STORED_INTEGERS(STORED_LOOPS)
 
 /* Converts contiguous elements in vectors. */
 #define CONVERT_VECTORS(name, from, to, convert)                                                 \
@@ -85,6 +83,8 @@ static void convert(int64_t n, char *const *data, const int64_t *s, const void *
     }
 }
 
+#define FROM_STORED(NAME, dtype, torch, min, max) [BR_##NAME] = dtype##_to_i64,
+#define TO_STORED(NAME, dtype, torch, min, max)   [BR_##NAME] = { [BR_I64] = i64_to_##dtype },
 br_loop br__convert_loop(br_dtype to, br_dtype from)
 {
     static const br_loop direct[BR_DTYPES][BR_DTYPES] = {
@@ -95,16 +95,11 @@ br_loop br__convert_loop(br_dtype to, br_dtype from)
                      [BR_BF16] = bf16_to_f32,
                      [BR_F16] = f16_to_f32 },
         [BR_F64] = { [BR_F32] = f32_to_f64 },
-        [BR_I64] = { [BR_BOOL] = bool_to_i64,
-                     [BR_I32] = i32_to_i64,
-                     [BR_I8] = i8_to_i64,
-                     [BR_U8] = u8_to_i64 },
+        [BR_I64] = { [BR_BOOL] = bool_to_i64, BR_STORED_INTEGERS(FROM_STORED) },
         [BR_BOOL] = { [BR_F32] = f32_to_bool },
         [BR_BF16] = { [BR_F32] = f32_to_bf16 },
         [BR_F16] = { [BR_F32] = f32_to_f16 },
-        [BR_I32] = { [BR_I64] = i64_to_i32 },
-        [BR_I8] = { [BR_I64] = i64_to_i8 },
-        [BR_U8] = { [BR_I64] = i64_to_u8 },
+        BR_STORED_INTEGERS(TO_STORED)
     };
     return direct[to][from] ? direct[to][from] : convert;
 }

@@ -1,6 +1,6 @@
 /* brasa/models/llama.h - Hugging Face's Llama and the decoders that are built like it: Mistral,
- * SmolLM3, Phi-3, Qwen2, Qwen3, Qwen3-MoE, Gemma 2 and Gemma 3. Touvron et al., 2023; docs/zoo.md
- * lists what each adds.
+ * SmolLM3, Granite 3, Phi-3, Qwen2, Qwen3, Qwen3-MoE, Gemma 2 and Gemma 3. Touvron et al., 2023;
+ * docs/zoo.md lists what each adds.
  *
  *     br_llama_lm *model = br_auto_model_load("SmolLM2-135M", NULL, NULL);
  *     br_tensor *logits = br_llama_lm_forward(model, input_ids, NULL);
@@ -52,7 +52,10 @@ typedef struct br_llama_config {
     double query_scalar;                 /* scores are divided by its square root; 0: head_dim */
     double attn_logit_softcapping;       /* c: scores s become c tanh(s / c); 0: none */
     double final_logit_softcapping;      /* the same for logits */
+    double attention_multiplier;         /* factor of the scores; 0: query_scalar gives it */
     double embedding_scale;              /* factor of the embeddings of tokens */
+    double residual_multiplier;          /* factor of the results of attention and of the MLP */
+    double logits_scaling;               /* logits are divided by it */
     /* Of layers with BR_LLAMA_SPARSE: the number of experts, how many of them a token goes through,
      * and the size of an expert. */
     int64_t num_experts, num_experts_per_tok, moe_intermediate_size;
@@ -137,7 +140,7 @@ typedef struct br_llama_layer {
     br_rms_norm *input_layernorm, *post_attention_layernorm;
     br_rms_norm *pre_feedforward_layernorm, *post_feedforward_layernorm; /* with norms_after */
     bool norm_adds_1;
-    double resid_pdrop;
+    double resid_pdrop, residual_multiplier;
     int flags; /* br_llama_layer_flags */
 } br_llama_layer;
 

@@ -52,6 +52,7 @@ BR_API br_tensor *br_reciprocal_(br_tensor *a);
 BR_API br_tensor *br_square_(br_tensor *a);
 BR_API br_tensor *br_sin_(br_tensor *a);
 BR_API br_tensor *br_cos_(br_tensor *a);
+BR_API br_tensor *br_sinc_(br_tensor *a);
 BR_API br_tensor *br_tan_(br_tensor *a);
 BR_API br_tensor *br_asin_(br_tensor *a);
 BR_API br_tensor *br_acos_(br_tensor *a);

@@ -77,6 +77,7 @@ BR_API br_tensor *br_expm1(br_tensor *x); /* exp(x) - 1 */
 BR_API br_tensor *br_log2(br_tensor *x);
 BR_API br_tensor *br_log10(br_tensor *x);
 BR_API br_tensor *br_log1p(br_tensor *x); /* log(1 + x) */
+BR_API br_tensor *br_sinc(br_tensor *x);  /* sin(pi x) / (pi x); 1 at 0 */
 BR_API br_tensor *br_tan(br_tensor *x);
 BR_API br_tensor *br_asin(br_tensor *x);
 BR_API br_tensor *br_acos(br_tensor *x);

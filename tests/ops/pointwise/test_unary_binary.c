@@ -1,6 +1,7 @@
 /* tests/ops/pointwise/test_unary_binary.c - compares unary functions with PyTorch and libm, and the
  * pointwise kernels across instruction sets, layouts, and numbers of threads. */
 #include "ops/ops_internal.h"
+#include "tests/ops/pointwise/accuracy.h"
 #include "tests/ops/values.h"
 
 #include <stdio.h>
@@ -62,6 +63,7 @@ static const struct function {
     { "rsqrt", br_rsqrt, 1.5, false, 0 },
     { "sin", br_sin, 1, false, 0 },
     { "cos", br_cos, 1, false, 0 },
+    { "sinc", br_sinc, 2, false, 0.5 },
     { "abs", br_abs, 0, false, 0 },
     { "sign", br_sign, 0, false, 0 },
     { "floor", br_floor, 0, false, 0 },
@@ -205,22 +207,6 @@ Test(pointwise, first_zero_is_extreme)
 
 /* ---- Accuracy -------------------------------------------------------------------------------- */
 
-static double resolution(double size, br_dtype dtype)
-{
-    int exponent, digits = dtype == BR_F32 ? 24 : 53, least = dtype == BR_F32 ? -125 : -1021;
-    frexp(size, &exponent);
-    return ldexp(1, (exponent < least ? least : exponent) - digits);
-}
-
-/* Returns true if both are equal, NaN, or within the tolerance. For f32, a `want` that is too large
- * counts as infinity. */
-static bool agrees(double got, double want, double tolerance, br_dtype dtype)
-{
-    if (dtype == BR_F32 && isinf((float)want))
-        want = (double)(float)want;
-    return got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= tolerance;
-}
-
 /* PyTorch's gradient of gelu with tanh computes 1 - tanh^2, which loses digits for tanh near 1. */
 static const double pytorch_error = 2e-14;
 
@@ -285,6 +271,13 @@ static double rsqrt_of(double x)
     return 1 / sqrt(x);
 }
 
+/* The argument of the sine is rounded to f32. */
+static double sinc_of(double x)
+{
+    const double t = (float)M_PI * (float)x;
+    return x == 0 ? 1 : sin(t) / t;
+}
+
 static double silu_of(double x)
 {
     return x / (1 + exp(-x));
@@ -305,8 +298,8 @@ static double softplus_of(double x)
 Test(pointwise, accuracy)
 {
     static double (*const exact[FUNCTIONS])(double) = {
-        exp, log, sqrt, erf,  tanh,  logistic, NULL, gelu_of, NULL, NULL,   rsqrt_of,
-        sin, cos, fabs, NULL, floor, ceil,     rint, silu_of, NULL, elu_of, softplus_of
+        exp, log,     sqrt, erf,  tanh,  logistic, NULL, gelu_of, NULL, NULL,   rsqrt_of,   sin,
+        cos, sinc_of, fabs, NULL, floor, ceil,     rint, silu_of, NULL, elu_of, softplus_of
     };
     enum { STEP = 16381, COUNT = (int)(UINT32_MAX / STEP) };
     static float x[COUNT], y[COUNT];
