@@ -3,8 +3,8 @@
  *
  * For f32 the loops of exp and log process runs of ORDINARY_RUN elements. If all elements of a run
  * are ordinary, they skip the range checks and the handling of denormals, which are most of the
- * work. All paths give an element the same bits, so its result does not depend on its neighbours. With
- * AVX-512 the square root is computed by Goldschmidt's iteration, which is faster than the
+ * work. All paths give an element the same bits, so its result does not depend on its neighbours.
+ * With AVX-512 the square root is computed by Goldschmidt's iteration, which is faster than the
  * instruction. For f64 the loops call libm. */
 #ifndef BR_KERNELS_EXP_LOG_H
 #define BR_KERNELS_EXP_LOG_H
