@@ -374,9 +374,12 @@ ALWAYS_INLINE float pow_ordinary(float a, float b)
     bits <<= 52;
     double power;
     memcpy(&power, &bits, sizeof power);
-    const float y = (float)(p * power), half = 0.5f * b;
-    const bool is_odd = real_round(half) != half, is_integer = real_round(b) == b;
-    return a > 0 ? y : !is_integer ? NAN : is_odd ? -y : y;
+    /* Adding the shift rounds to an integer. Beyond 2^24 all floats are even. */
+    const float y = (float)(p * power);
+    const double whole = (double)b, half = 0.5 * whole, round = 0x1.8p52;
+    const bool is_even = (fabsf(b) >= 0x1p24f) | ((half + round) - round == half);
+    const bool is_odd = !is_even & ((whole + round) - round == whole);
+    return a > 0 || is_even ? y : is_odd ? -y : NAN;
 }
 
 /* The arguments of these functions. */
