@@ -526,7 +526,7 @@ ALWAYS_INLINE real floor_divide_of(real rest, real a, real b)
 ALWAYS_INLINE real xlogy(real a, real b)
 {
     const real y = a * real_log(b);
-    return (a == 0) & (b == b) ? 0 : y;
+    return a == 0 && b == b ? 0 : y;
 }
 
 #endif
