@@ -64,8 +64,13 @@
     UNARY(gelu_erf, gelu_erf(x))                                         \
     UNARY(gelu_tanh, gelu_tanh(x))                                       \
     UNARY(silu, silu(x))                                                 \
+    UNARY(hardsigmoid, hardsigmoid(x))                                   \
+    UNARY(hardswish, x * hardsigmoid(x))                                 \
+    UNARY(smooth_l1, smooth_l1(x, PARAM(0)))                             \
+    UNARY(huber, huber(x, PARAM(0)))                                     \
     UNARY(elu, elu(x, PARAM(0)))                                         \
     UNARY(softplus, softplus(x, PARAM(0), PARAM(1)))                     \
+    BINARY(prelu, leaky(a, a, b))                                        \
     BINARY(maximum, real_maximum(a, b))                                  \
     BINARY(minimum, real_minimum(a, b))                                  \
     BINARY(hypot, real_hypot(a, b))                                      \
@@ -80,6 +85,8 @@
     BINARY(gelu_erf_grad, a * gelu_erf_slope(b))                         \
     BINARY(gelu_tanh_grad, a * gelu_tanh_slope(b))                       \
     BINARY(silu_grad, a * silu_slope(b))                                 \
+    BINARY(hardsigmoid_grad, b > -3 && b < 3 ? a / 6 : 0)                \
+    BINARY(hardswish_grad, a * hardswish_slope(b))                       \
     BINARY(elu_grad, a * elu_slope(b, PARAM(0)))                         \
     BINARY(softplus_grad, a * softplus_slope(b, PARAM(0), PARAM(1)))
 

@@ -472,6 +472,35 @@ ALWAYS_INLINE real silu_slope(real x)
     return s * (1 + x * rest);
 }
 
+ALWAYS_INLINE real hardsigmoid(real x)
+{
+    return real_minimum(real_maximum(x + 3, 0), 6) / 6;
+}
+
+/* The derivative of x hardsigmoid(x). */
+ALWAYS_INLINE real hardswish_slope(real x)
+{
+    const real between = x / 3 + (real)0.5;
+    return x <= -3 ? 0 : x >= 3 ? 1 : between;
+}
+
+/* d^2 / (2 bound) for |d| < bound, else |d| - bound / 2. The square is computed as |d| / 2 * (|d| /
+ * bound), because d^2 underflows if the bound is tiny. */
+ALWAYS_INLINE real smooth_l1(real d, real bound)
+{
+    const real size = d < 0 ? -d : d;
+    const real flat = size * (real)0.5 * (size / bound), steep = size - (real)0.5 * bound;
+    return size >= bound ? steep : flat;
+}
+
+/* d^2 / 2 for |d| < bound, else bound (|d| - bound / 2). */
+ALWAYS_INLINE real huber(real d, real bound)
+{
+    const real size = d < 0 ? -d : d;
+    const real flat = size * (real)0.5 * size, steep = (size - (real)0.5 * bound) * bound;
+    return size >= bound ? steep : flat;
+}
+
 ALWAYS_INLINE real elu(real x, real alpha)
 {
     real below = alpha * expm1_negative(x < 0 ? x : 0);

@@ -431,7 +431,8 @@ ALWAYS_INLINE float real_hypot(float a, float b)
 ALWAYS_INLINE float real_logaddexp(float a, float b)
 {
     const double more = (double)(a > b ? a : b), apart = fabs((double)a - (double)b);
-    return (float)(a == b ? more + 0x1.62e42fefa39efp-1 : more + wide_log1p(wide_exp(-apart)));
+    const double y = more + wide_log1p(wide_exp(-apart));
+    return (float)(a == b ? more + 0x1.62e42fefa39efp-1 : y); /* also for two infinities */
 }
 
 /* Returns fmod(a, b) if is_quotient(a, b). The quotient has at most 29

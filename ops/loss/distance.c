@@ -126,19 +126,14 @@ static void bend_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 static const br_op smooth_l1_op = { "smooth_l1_loss", bend_backward, false };
 static const br_op huber_op = { "huber_loss", bend_backward, false };
 
-/* The quadratic part of smooth L1 is computed as |d| / 2 * (|d| / bound), because d^2 underflows if
- * the bound is tiny. */
 static br_tensor *bend_loss(const br_op *op, br_tensor *d, const bend *b)
 {
-    br_scope *scope = br_no_grad_begin();
-    br_tensor *size = br_abs(d), *half = br_mul_scalar(size, 0.5);
-    br_tensor *flat = br_mul(half, b->huber ? size : br_div_scalar(size, b->bound));
-    br_tensor *steep = br_sub_scalar(size, 0.5 * b->bound);
-    if (b->huber)
-        steep = br_mul_scalar(steep, b->bound);
-    br_tensor *y = br__composed(scope, br_where(is_steep(d, b), steep, flat));
-    br_node *node = br_record(op, y, BR_INPUTS(d), b, sizeof *b);
-    br_save(node, 0, d);
+    br_tensor *y = d ? br__new_like(op->name, d, d->dtype) : NULL;
+    if (!y)
+        return NULL;
+    br__pointwise(b->huber ? BR_POINTWISE(huber) : BR_POINTWISE(smooth_l1), 2,
+                  (const br_tensor *[]){ y, d }, &b->bound);
+    br_save(br_record(op, y, BR_INPUTS(d), b, sizeof *b), 0, d);
     return y;
 }
 

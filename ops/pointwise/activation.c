@@ -173,6 +173,47 @@ br_tensor *br_silu(br_tensor *x)
     return apply(&silu_op, BR_POINTWISE(silu), x, 0, 0);
 }
 
+/* ---- hardsigmoid, hardswish ------------------------------------------------------------------ */
+
+/* Returns whether -3 < x < 3, where hardsigmoid is not constant. */
+static br_tensor *is_between(br_tensor *x)
+{
+    return br_lt_scalar(br_abs(x), 3);
+}
+
+static void hardsigmoid_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[0] = br_grad_enabled() ? br_masked_fill(br_div_scalar(dy, 6),
+                                               br_logical_not(is_between(br_saved(node, 0))), 0)
+                              : fused("hardsigmoid", BR_POINTWISE(hardsigmoid_grad), node, dy);
+}
+
+static const br_op hardsigmoid_op = { "hardsigmoid", hardsigmoid_backward, false };
+
+br_tensor *br_hardsigmoid(br_tensor *x)
+{
+    return apply(&hardsigmoid_op, BR_POINTWISE(hardsigmoid), x, 0, 0);
+}
+
+/* The slope is x / 3 + 1/2 between -3 and 3, and else 0 or 1. */
+static void hardswish_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (!br_grad_enabled()) {
+        dx[0] = fused("hardswish", BR_POINTWISE(hardswish_grad), node, dy);
+        return;
+    }
+    br_tensor *x = br_saved(node, 0);
+    br_tensor *slope = br_add_scalar(br_div_scalar(x, 3), 0.5);
+    dx[0] = br_mul(dy, br_where(is_between(x), slope, br_hardsigmoid(x)));
+}
+
+static const br_op hardswish_op = { "hardswish", hardswish_backward, false };
+
+br_tensor *br_hardswish(br_tensor *x)
+{
+    return apply(&hardswish_op, BR_POINTWISE(hardswish), x, 0, 0);
+}
+
 /* ---- leaky_relu ------------------------------------------------------------------------------ */
 
 static void leaky_relu_backward(br_node *node, br_tensor *dy, br_tensor **dx)

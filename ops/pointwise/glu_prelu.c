@@ -2,6 +2,7 @@
  * the weights of prelu belong to channels. */
 #include "ops/autocast.h"
 #include "ops/ops_internal.h"
+#include "ops/pointwise/widen.h"
 
 br_tensor *br_glu(br_tensor *x, int64_t dim)
 {
@@ -16,6 +17,22 @@ br_tensor *br_glu(br_tensor *x, int64_t dim)
     br_split(x, x->sizes[dim] / 2 + (x->sizes[dim] == 0), dim, 2, half);
     return br__composed(scope, br_mul(half[0], br_sigmoid(half[half[1] ? 1 : 0])));
 }
+
+/* Elements that a product does not need are set to 0 first, because a gradient of 0 times an
+ * infinite x or slope would be NaN. */
+static void prelu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *x = br_saved(node, 0), *slope = br_saved(node, 1);
+    BR_WIDEN(&x, &slope, &dy);
+    br_tensor *above = br_gt_scalar(x, 0);
+    if (br_needs_input_grad(node, 0))
+        dx[0] = br_where(above, dy, br_mul(br_masked_fill(dy, above, 0), slope));
+    if (br_needs_input_grad(node, 1))
+        dx[1] = br_mul(dy, br_masked_fill(x, above, 0));
+}
+
+static const br__function_2 prelu_function = { { "prelu", prelu_backward, false },
+                                               BR_POINTWISE(prelu) };
 
 br_tensor *br_f_prelu(br_tensor *x, br_tensor *weight)
 {
@@ -35,8 +52,5 @@ br_tensor *br_f_prelu(br_tensor *x, br_tensor *weight)
     br_scope *scope = br_scope_begin();
     br_tensor *slope =
         x->ndim > 1 ? br_reshape(weight, x->ndim, sizes) : br_reshape(weight, BR_SCALAR);
-    /* Each branch of br_where() gets 0 where the other one is taken, because a gradient of 0 times
-     * an infinite x or slope would be NaN. */
-    br_tensor *above = br_gt_scalar(x, 0);
-    return br__composed(scope, br_where(above, x, br_mul(slope, br_masked_fill(x, above, 0))));
+    return br__composed(scope, br__apply_function_2(&prelu_function, x, slope));
 }

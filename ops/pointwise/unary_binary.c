@@ -290,8 +290,6 @@ br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode)
         return br__composed(scope, br__narrowed(rounding, value)); \
     }
 DEFINE_COMPOSED(frac, br__floating, br_sub(x, br_trunc(x)))
-DEFINE_COMPOSED(hardsigmoid, br__floating, br_div_scalar(br_clamp(br_add_scalar(x, 3), 0, 6), 6))
-DEFINE_COMPOSED(hardswish, br__floating, br_mul(x, br_hardsigmoid(x)))
 DEFINE_COMPOSED(tanhshrink, br__is_number, br_sub(x, br_tanh(x)))
 /* Constants of self-normalizing networks: Klambauer et al., 2017. */
 DEFINE_COMPOSED(selu, br__floating,

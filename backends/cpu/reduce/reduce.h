@@ -240,9 +240,14 @@ static void sum_fold(const br_fold *f)
 /* Returns the product of a column. Eight partial products do not wait for each other. */
 static double column_product(const br_fold *f)
 {
-    double parts[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };
-    for (int64_t i = 0; i < f->rows; i++)
-        parts[i % 8] *= (double)*element(f, i, 0);
+    enum { CHAINS = 8 };
+    double parts[CHAINS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    const int64_t whole = f->rows & -CHAINS;
+    for (int64_t i = 0; i < whole; i += CHAINS)
+        for (int k = 0; k < CHAINS; k++)
+            parts[k] *= (double)*element(f, i + k, 0);
+    for (int64_t i = whole; i < f->rows; i++)
+        parts[0] *= (double)*element(f, i, 0);
     return ((parts[0] * parts[1]) * (parts[2] * parts[3])) *
            ((parts[4] * parts[5]) * (parts[6] * parts[7]));
 }
