@@ -64,7 +64,8 @@ static br_tensor *gradient_of_det(br_tensor *a)
 }
 
 /* Gradients are cofactors: those of singular matrices, also if rounding hides the 0, and of regular
- * ones in one batch. */
+ * ones in one batch. The cofactors of -a are those of a, but one of its orthogonal factors has the
+ * other determinant. */
 Test(linalg, gradient_of_det_of_singular_matrices)
 {
     skip_without_lapack();
@@ -74,8 +75,10 @@ Test(linalg, gradient_of_det_of_singular_matrices)
     const double cofactors[] = { -3, 6, -3, 6, -12, 6, -3, 6, -3, 12, 0, 0, 0, 8, 0, 0, 0, 6,
                                  -6, 6, -2, 3, -3,  1, 0,  0, 0,  0,  0, 0, 0, 0, 0, 0, 0, 0 };
     br_tensor *a = br_from_f64(BR_SHAPE(4, 3, 3), numbers);
+    br_tensor *negative = br_set_requires_grad(br_neg(a), true);
     br_set_requires_grad(a, true);
     check_near(gradient_of_det(a), br_from_f64(BR_SHAPE(4, 3, 3), cofactors), 1e-13);
+    check_near(gradient_of_det(negative), br_from_f64(BR_SHAPE(4, 3, 3), cofactors), 1e-13);
     br_tensor *first = br_set_requires_grad(br_clone(br_detach(br_narrow(a, 0, 0, 3))), true);
     cr_expect(br_gradcheck(det, NULL, 1, &first, TIGHTLY), "%s", br_error_message());
     cr_expect(br_gradgradcheck(det, NULL, 1, &first, TIGHTLY), "%s", br_error_message());
