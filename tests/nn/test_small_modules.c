@@ -179,6 +179,8 @@ Test(small_modules, random_modules_draw_in_training)
     draws(br_dropout2d_new(0.5), 5, br_f_dropout2d(x, 0.5, true), x);
     x = br_reshape(x, BR_SHAPE(3, 4, 8));
     draws(br_dropout1d_new(0.5), 5, br_f_dropout1d(x, 0.5, true), x);
+    check_fails(br_f_dropout1d(br_select(br_select(x, 0, 0), 0, 0), 0.5, true),
+                "x [8] must have shape [channels, length] or [batch, channels, length]");
     refuses(br_dropout1d_new(1.5), "dropout1d: p is 1.5, must be in 0 .. 1");
     refuses(br_alpha_dropout_new(NAN), "alpha_dropout: p is nan");
     refuses(br_rrelu_new(0.5, 0.1), "rrelu: lower is 0.5 and upper is 0.1, must be finite");

@@ -227,12 +227,13 @@ static int64_t rank_of(br_tensor *a, br_tensor *atol, br_tensor *rtol)
     return (int64_t)br_item(rank);
 }
 
-/* The singular values are 4, 1, 1e-3 and 1e-17. */
+/* The singular values are 4, 1, 1e-3 and 2e-15. The last one is less than the default tolerance,
+ * 4 (the size) times 4 (the largest value) times the machine epsilon, but more than a quarter. */
 Test(decompositions, tolerances_of_rank)
 {
     skip_without_lapack();
     br_scope *scope = br_scope_begin();
-    br_tensor *a = br_diag(br_from_f64(BR_SHAPE(4), (double[]){ 1, 4, 1e-17, 1e-3 }), 0);
+    br_tensor *a = br_diag(br_from_f64(BR_SHAPE(4), (double[]){ 1, 4, 2e-15, 1e-3 }), 0);
     br_tensor *rough = br_scalar(0.5, BR_F64), *fine = br_scalar(1e-20, BR_F64);
     br_tensor *zero = br_scalar(0, BR_F64), *two = br_scalar(2, BR_F32);
     cr_expect_eq(rank_of(a, NULL, NULL), 3);
@@ -297,7 +298,8 @@ Test(decompositions, lstsq)
     br_scope_end(scope);
 }
 
-/* Equal columns share their coefficient: the solution has the smallest norm. */
+/* Equal columns share their coefficient: the solution has the smallest norm. A column of zeros has
+ * no part in it, also if it is the first one. */
 Test(decompositions, lstsq_of_lower_rank)
 {
     skip_without_lapack();
@@ -310,6 +312,11 @@ Test(decompositions, lstsq_of_lower_rank)
         br_tensor *x = br_linalg_lstsq(a, b, BR_NONE_F64, drivers[i], &residuals, &rank, NULL);
         check_near(x, br_ones(BR_SHAPE(2, 1), BR_F64), 1e-14);
         cr_expect(br_numel(residuals) == 0 && br_item(rank) == 1);
+        br_tensor *empty = br_mul(a, br_arange(0, 2, 1, BR_F64));
+        x = br_linalg_lstsq(br_stack(BR_INPUTS(a, empty), 0), b, BR_NONE_F64, drivers[i], NULL,
+                            &rank, NULL);
+        check_near(br_flatten(x, 0, -1), br_from_f64(BR_SHAPE(4), (double[]){ 1, 1, 0, 2 }), 1e-14);
+        cr_expect_eq(br_item(br_sum(rank)), 2);
         /* A part of a singular value of 3 sqrt(2) that counts as 0. */
         br_tensor *diagonal = br_diag(br_from_f64(BR_SHAPE(2), (double[]){ 1, 0.1 }), 0);
         br_linalg_lstsq(diagonal, br_ones(BR_SHAPE(2), BR_F64), 0.2, drivers[i], NULL, &rank, NULL);

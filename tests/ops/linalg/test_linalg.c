@@ -2,6 +2,8 @@
  * gradients are tested by the rows of op_cases.def. */
 #include "tests/ops/linalg/linalg.h"
 
+#include <limits.h>
+
 TestSuite(linalg, .init = check_begin, .fini = check_end);
 
 /* Small integers: the results are exact. */
@@ -109,8 +111,25 @@ Test(linalg, errors)
     check_fails(br_linalg_inv(br_to(good, BR_BF16)) != NULL, "must be f32 or f64");
     check_fails(br_linalg_solve(good, br_ones(BR_SHAPE(3, 2), BR_F64), true) != NULL,
                 "must be [*, n, k]");
+    check_fails(br_cholesky_solve(br_ones(BR_SHAPE(3, 1), BR_F64), good, false) != NULL,
+                "cholesky_solve: b [3, 1] must be [*, n, k] for the factor [2, 2]");
+    const int64_t many = (int64_t)INT_MAX + 1;
+    check_fails(br_linalg_svdvals(br_zeros(BR_SHAPE(many, 0), BR_F64)) != NULL,
+                "a [2147483648, 0] must have at most 2147483647 rows and columns");
+    check_fails(br_linalg_svdvals(br_zeros(BR_SHAPE(0, many), BR_F64)) != NULL,
+                "at most 2147483647");
     br_set_requires_grad(singular, true);
     check_fails(br_backward(br_linalg_slogdet(singular, NULL)), "is singular");
+    br_scope_end(scope);
+}
+
+/* A variable without a path counts as not set. */
+Test(linalg, empty_path_of_the_library)
+{
+    setenv("BRASA_LAPACK", "", 1);
+    br_scope *scope = br_scope_begin();
+    if (!br_linalg_inv(matrix(1, 0, 0, 1)))
+        check_fails(NULL, "needs LAPACK, but liblapack.so.3");
     br_scope_end(scope);
 }
 
