@@ -19,6 +19,8 @@ Test(linalg, known_values)
     cr_expect(br_isnan(br_logdet(a)) && br_item(br_isnan(br_logdet(a))) == 1);
     cr_expect(br_equal(br_linalg_solve(a, br_from_f64(BR_SHAPE(2), (double[]){ 2, 10 }), true),
                        br_ones(BR_SHAPE(2), BR_F64)));
+    cr_expect(br_equal(br_linalg_solve(a, br_from_f64(BR_SHAPE(2), (double[]){ 4, 8 }), false),
+                       br_ones(BR_SHAPE(2), BR_F64)));
     cr_expect(
         br_equal(br_matmul(br_linalg_solve(a, matrix(4, 8, 0, 2), false), a), matrix(4, 8, 0, 2)));
     cr_expect(br_equal(br_linalg_cholesky(matrix(4, NAN, 2, 10), false), matrix(2, 0, 1, 3)));
@@ -26,6 +28,9 @@ Test(linalg, known_values)
     cr_expect(br_equal(
         br_linalg_solve_triangular(matrix(NAN, 2, NAN, NAN), matrix(5, 2, 1, 1), true, true, true),
         matrix(3, 0, 1, 1)));
+    cr_expect(br_equal(
+        br_linalg_solve_triangular(matrix(NAN, 2, NAN, NAN), matrix(3, 1, 1, 3), true, false, true),
+        matrix(3, -5, 1, 1)));
     cr_expect(br_equal(br_cholesky_solve(matrix(8, 0, 22, 9), matrix(2, 0, 1, 3), false),
                        matrix(1, -0.5, 2, 1)));
     cr_expect(br_equal(br_cholesky_solve(matrix(8, 0, 22, 9), matrix(2, 1, 0, 3), true),
@@ -35,6 +40,10 @@ Test(linalg, known_values)
     cr_expect(br_backward(br_linalg_det(empty)), "%s", br_error_message());
     cr_expect_eq(br_item(br_linalg_slogdet(matrix(1, 2, 2, 4), &sign)), -INFINITY);
     cr_expect_eq(br_item(sign), 0);
+    cr_expect_eq(br_item(br_logdet(matrix(1, 2, 2, 4))), -INFINITY);
+    br_tensor *none =
+        br_linalg_solve(br_unsqueeze(a, 0), br_zeros(BR_SHAPE(0, 2, 3), BR_F64), true);
+    cr_expect(br_equal(none, br_zeros(BR_SHAPE(0, 2, 3), BR_F64)), "%s", br_error_message());
     br_scope_end(scope);
 }
 
