@@ -242,6 +242,13 @@ __attribute__((cold)) void br__follow_base(const br_tensor *t)
     const br_autograd *a = br__autograd(base);
     if (!a || !a->node || br__failed())
         return;
+    if (!br__is_inside_base(view)) {
+        br_fail(BR_ERROR_STATE, "view",
+                "x %s is a view with elements outside of its base, which is %s now: br_resize_() "
+                "has changed one of them: make the view again",
+                br__shape(view), br__shape(base));
+        return;
+    }
     br_part part = br__part_of(view);
     br__record_as(&view_op, view, BR_INPUTS(base), &part, sizeof part);
 }

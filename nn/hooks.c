@@ -6,7 +6,8 @@
  * before backward. */
 #include "nn/nn_internal.h"
 
-typedef enum hook_kind { PRE_FORWARD, FORWARD, PRE_BACKWARD, BACKWARD } hook_kind;
+/* RESULT sees what the module computed, before FORWARD hooks may replace it. */
+typedef enum hook_kind { PRE_FORWARD, RESULT, FORWARD, PRE_BACKWARD, BACKWARD } hook_kind;
 
 typedef struct br_module_hook {
     br_hook_link link;
@@ -44,6 +45,12 @@ uint64_t br_module_register_forward_hook(br_module *module, br_module_hook_fn ho
 {
     return add_hook("register_forward_hook", module,
                     (br_module_hook){ .kind = FORWARD, .run = hook, .context = context });
+}
+
+uint64_t br__register_result_hook(br_module *module, br_module_hook_fn hook, void *context)
+{
+    return add_hook("register_forward_hook", module,
+                    (br_module_hook){ .kind = RESULT, .run = hook, .context = context });
 }
 
 uint64_t br_module_register_full_backward_pre_hook(br_module *module, br_module_hook_fn hook,
@@ -216,7 +223,8 @@ bool br__run_forward_hooks(br_module_state *state, br_tensor **result)
 {
     br_tensor *call_tensor = state->call;
     state->call = NULL;
-    if (run_hooks(state, FORWARD, result) && call_tensor && br_requires_grad(*result))
+    if (run_hooks(state, RESULT, result) && run_hooks(state, FORWARD, result) && call_tensor &&
+        br_requires_grad(*result))
         *result = seen(&output_op, *result, call_tensor);
     return !br_failed();
 }

@@ -125,6 +125,8 @@ void br__add_conv_parameters(br_module *module, const br__conv_shape *shape, boo
  * on the result. Hooks may replace both tensors. Return false after an error. */
 bool br__run_forward_pre_hooks(br_module_state *state, br_tensor **input);
 bool br__run_forward_hooks(br_module_state *state, br_tensor **result);
+/* Adds a hook that runs before all hooks of br_module_register_forward_hook(). */
+uint64_t br__register_result_hook(br_module *module, br_module_hook_fn hook, void *context);
 /* Returns the parameter of that name, or its value if it is parametrized. The result belongs to the
  * innermost scope or to the module. */
 br_tensor *br__current_value(br_module *module, const char *name);

@@ -74,7 +74,7 @@ static br_tensor *keep_call(br_module *module, br_tensor *y, void *context)
     if (!x)
         return br_fail(BR_ERROR_STATE, op, "%s, a %s, was entered without its input",
                        path_of(l, path), l->rule->class_name);
-    if (x->ndim < l->rule->min_dims || x->sizes[0] != r->batch || y->sizes[0] != r->batch)
+    if (x->ndim < l->rule->min_dims || x->sizes[0] != r->batch)
         return br_fail(BR_ERROR_SHAPE, op,
                        "the input of %s, a %s, is %s, must have at least %d dimensions, of which "
                        "the first is the batch of %" PRId64,
@@ -132,7 +132,7 @@ static bool begin(run *r, br_module *module)
         layer *l = &r->layers[i];
         br_module *m = l->state->module;
         l->pre_hook = br_module_register_forward_pre_hook(m, keep_input, l);
-        l->hook = br_module_register_forward_hook(m, keep_call, l);
+        l->hook = br__register_result_hook(m, keep_call, l);
     }
     return !br_failed();
 }

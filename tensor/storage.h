@@ -87,6 +87,9 @@ br_tensor *br__view_of(br_tensor *t, int ndim, const int64_t *sizes, const int64
 br_tensor *br__view_at(br_tensor *t, const br_tensor *window);
 /* Returns the position of t's first element relative to that of `base`, in elements. */
 int64_t br__offset_in(const br_tensor *base, const br_tensor *t);
+/* Returns whether all elements of a view are between the first and the last one of its base. They
+ * may not be after one of both was resized. */
+bool br__is_inside_base(const br_tensor *view);
 /* Returns the position of t's first element in its storage, in elements, or -1 if it is between two
  * elements. */
 int64_t br__storage_offset(const br_tensor *t);

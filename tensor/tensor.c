@@ -391,6 +391,25 @@ int64_t br__offset_in(const br_tensor *base, const br_tensor *t)
     return (t->data - base->data) / (ptrdiff_t)br__dtype_size(t->dtype);
 }
 
+/* Returns the distance of the last element from the first one. */
+static int64_t reach_of(const br_tensor *t)
+{
+    int64_t reach = 0;
+    for (int d = 0; d < t->ndim; d++)
+        reach += (t->sizes[d] - 1) * t->strides[d];
+    return reach;
+}
+
+bool br__is_inside_base(const br_tensor *view)
+{
+    const br_tensor *base = view->base;
+    if (view->storage != base->storage)
+        return false;
+    const int64_t first = br__offset_in(base, view);
+    return view->numel == 0 ||
+           (base->numel > 0 && first >= 0 && first + reach_of(view) <= reach_of(base));
+}
+
 int64_t br__storage_offset(const br_tensor *t)
 {
     const ptrdiff_t bytes = t->data - t->storage->data, size = (ptrdiff_t)br__dtype_size(t->dtype);

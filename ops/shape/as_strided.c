@@ -84,22 +84,14 @@ static br_part part_of(int ndim, const int64_t *sizes, const int64_t *strides, i
     return part;
 }
 
-/* Returns the view, whose first element is `start` elements after that of x. */
-static br_tensor *view_from(br_tensor *x, int ndim, const int64_t *sizes, const int64_t *strides,
-                            int64_t start, int64_t reach)
+/* Ends the relation of a view to its base if they no longer fit. Elements outside of the base have
+ * no history that a change could reach. */
+static void leave_base(br_tensor *view)
 {
-    br_tensor *y = br__view_of(x, ndim, sizes, strides, start);
-    const br_tensor *base = y ? y->base : NULL;
-    if (!base)
-        return y;
-    /* Elements outside of the base have no history that a change could reach. */
-    const int64_t at = br__offset_in(base, y);
-    if (at < 0 || at + br__max(reach, 0) > br__max(base->numel - 1, 0)) {
-        br__drop_base(y);
-        y->untracked = true;
-        y->hides_grad = br_requires_grad(x);
-    }
-    return y;
+    if (!view->base || br__is_inside_base(view))
+        return;
+    br__drop_base(view);
+    view->untracked = true;
 }
 
 br_tensor *br_as_strided(br_tensor *x, int ndim, const int64_t *sizes, const int64_t *strides,
@@ -121,7 +113,9 @@ br_tensor *br_as_strided(br_tensor *x, int ndim, const int64_t *sizes, const int
                        ", but the storage of x %s has %" PRId64,
                        br__shape_of(ndim, sizes), br__shape_of(ndim, strides), reach, first,
                        br__shape(x), elements);
-    br_tensor *y = view_from(x, ndim, sizes, strides, reach < 0 ? 0 : first - own, reach);
+    br_tensor *y = br__view_of(x, ndim, sizes, strides, reach < 0 ? 0 : first - own);
+    if (y)
+        leave_base(y);
     const int64_t x_reach = x->numel > 0 ? reach_of(x->ndim, x->sizes, x->strides) : 0;
     const int64_t low = reach < 0 ? own : br__min(first, own),
                   length = br__max(own + x_reach, first + reach) - low + 1;
@@ -187,7 +181,6 @@ br_tensor *br_resize_(br_tensor *x, int ndim, const int64_t *sizes)
                        br__shape(x));
     if (!grow(op, x, numel))
         return NULL;
-    br__drop_base(x);
     x->ndim = ndim;
     x->numel = numel;
     x->contiguous = true;

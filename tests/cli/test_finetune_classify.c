@@ -33,6 +33,14 @@ Test(cli_finetune_classify, labels_of_the_model)
     program_check("classify -m $OUT/run/model -p 'a aa' aaa", 0, "  LABEL_0  a aa");
 }
 
+/* The data may lack labels of the model. */
+Test(cli_finetune_classify, some_labels_of_the_model)
+{
+    write_data("text,label\na aa,LABEL_2\naaa a aaaa,LABEL_0\n");
+    program_check(TUNE "--steps 1 --set held_out=0", 0, "Wrote ");
+    program_shell("grep -q LABEL_1 $OUT/run/model/config.json");
+}
+
 /* A new head has the first values of transformers. */
 Test(cli_finetune_classify, new_labels)
 {

@@ -88,6 +88,23 @@ Test(per_sample, linear_layers_and_norms)
     br_scope_end(scope);
 }
 
+Test(per_sample, eps_of_norms)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = random_like(BR_SHAPE(3, 4, 5));
+    check_model(br_layer_norm_new(5, BR_OPTIONS(br_layer_norm, .eps = 0.5)), x, false);
+    check_model(br_rms_norm_new(5, BR_OPTIONS(br_rms_norm, .eps = 0.5)), x, false);
+    check_model(br_group_norm_new(2, 4, BR_OPTIONS(br_group_norm, .eps = 0.5)), x, false);
+    for (int track = 0; track < 2; track++) {
+        br_instance_norm *norm =
+            br_instance_norm1d_new(4, BR_OPTIONS(br_instance_norm, .eps = 0.5, .affine = true,
+                                                 .track_running_stats = track));
+        br_eval(br_base(norm));
+        check_model(norm, x, false);
+    }
+    br_scope_end(scope);
+}
+
 Test(per_sample, embeddings)
 {
     br_scope *scope = br_scope_begin();
@@ -166,6 +183,7 @@ typedef struct twice {
     br_linear *linear;
     br_embedding *unused;
     bool direct, in_place; /* use the weight outside of the layer; change a result */
+    bool ignored;          /* the loss does not use the second call's result */
 } twice;
 
 static br_tensor *run_twice(void *module, br_tensor *x)
@@ -175,9 +193,9 @@ static br_tensor *run_twice(void *module, br_tensor *x)
     br_tensor *y = br_linear_forward(self->linear, x);
     if (self->in_place)
         br_tanh_(y);
-    y = self->direct ? br_f_linear(y, self->linear->weight, NULL)
-                     : br_linear_forward(self->linear, br_sin(y));
-    return br_leave(self, y);
+    br_tensor *z = self->direct ? br_f_linear(y, self->linear->weight, NULL)
+                                : br_linear_forward(self->linear, br_sin(y));
+    return br_leave(self, self->ignored ? y : z);
 }
 
 static twice *twice_new(void)
@@ -196,21 +214,43 @@ static br_named_list *gradients(void *model, br_tensor *x, const br_per_sample_o
     return br_per_sample_grad(model, loss_of, &p, BR_INPUTS(x, one), options);
 }
 
+/* A call whose result the loss does not use adds nothing. */
 Test(per_sample, calls_of_one_layer_add_up)
 {
     br_scope *scope = br_scope_begin();
-    twice *model = twice_new();
-    br_tensor *x = br_randn(BR_SHAPE(4, 3), BR_F32);
-    br_named_list *grads = gradients(model, x, NULL);
-    cr_assert_eq(grads->count, 2, "%s", br_error_message());
-    problem p = { .model = model };
-    br_backward(loss_of((br_tensor *[]){ x, br_ones(BR_SCALAR, BR_F32) }, 2, &p));
-    br_tensor *sum = br_sum_dim(br_named_list_get(grads, "linear.weight"), BR_DIMS(0), false);
-    cr_assert(br_allclose(sum, br_grad_of(model->linear->weight), 1e-5, 1e-5));
-    br_named_list_free(grads);
-    br_module_free(model);
+    for (int ignored = 0; ignored < 2; ignored++) {
+        twice *model = twice_new();
+        model->ignored = ignored;
+        br_tensor *x = br_randn(BR_SHAPE(4, 3), BR_F32);
+        br_named_list *grads = gradients(model, x, NULL);
+        cr_assert(grads && grads->count == 2, "%s", br_error_message());
+        problem p = { .model = model };
+        br_backward(loss_of((br_tensor *[]){ x, br_ones(BR_SCALAR, BR_F32) }, 2, &p));
+        br_tensor *sum = br_sum_dim(br_named_list_get(grads, "linear.weight"), BR_DIMS(0), false);
+        cr_assert(br_allclose(sum, br_grad_of(model->linear->weight), 1e-5, 1e-5));
+        br_named_list_free(grads);
+        br_module_free(model);
+    }
     br_scope_end(scope);
     check_ok();
+}
+
+static br_tensor *halve(br_module *module, br_tensor *t, void *context)
+{
+    (void)module, (void)context;
+    return br_mul_scalar(t, 0.5);
+}
+
+/* The program's hooks replace the input and the result of a layer. */
+Test(per_sample, hooks_that_replace_tensors)
+{
+    br_scope *scope = br_scope_begin();
+    br_linear *linear = br_linear_new(3, 4, true);
+    br_module_register_forward_pre_hook(br_base(linear), halve, NULL);
+    br_module_register_forward_hook(br_base(linear), halve, NULL);
+    check_model(br_sequential_new(BR_MODULES(linear, br_tanh_new(), br_linear_new(4, 2, true))),
+                random_like(BR_SHAPE(5, 3)), false);
+    br_scope_end(scope);
 }
 
 static br_tensor *run_gpt2(void *model, br_tensor *ids)
@@ -272,6 +312,30 @@ static br_tensor *many_losses(br_tensor *const *inputs, int n, void *context)
     return br_forward(context, inputs[0]);
 }
 
+/* A module of the program that has the class name of a layer, but other elements. */
+typedef struct Linear {
+    br_module base;
+    br_tensor *weight; /* [3, 3] */
+    br_tensor *unused[100];
+} Linear;
+
+static br_tensor *run_own_linear(void *module, br_tensor *x)
+{
+    Linear *self = module;
+    br_enter_with(self, x);
+    return br_leave(self, br_matmul(x, br_sin(self->weight)));
+}
+
+static Linear *own_linear_new(void)
+{
+    Linear *self = br_module_new(Linear);
+    br_scope *scope = br_scope_begin();
+    self->weight = br_parameter(self, "weight", br_ones(BR_SHAPE(3, 3), BR_F32));
+    br_module_set_forward(br_base(self), run_own_linear);
+    br_scope_end(scope);
+    return self;
+}
+
 Test(per_sample, errors)
 {
     br_scope *scope = br_scope_begin();
@@ -312,6 +376,13 @@ Test(per_sample, errors)
     br_prelu *prelu = br_prelu_new(1, 0.25);
     check_fails(gradients(prelu, x, NULL), "weight is used 1 times, but only 0 times by a layer");
     br_module_free(prelu);
+    Linear *own = own_linear_new();
+    check_fails(gradients(own, x, NULL), "weight is used 1 times, but only 0 times by a layer");
+    br_module_free(own);
+    br_linear *square = br_linear_new(4, 4, true);
+    check_fails(gradients(square, br_ones(BR_SHAPE(4), BR_F32), NULL),
+                "the input of the module, a Linear, is [4], must have at least 2 dimensions");
+    br_module_free(square);
     br_scope_end(scope);
 }
 

@@ -179,6 +179,8 @@ Test(small_modules, random_modules_draw_in_training)
     draws(br_dropout2d_new(0.5), 5, br_f_dropout2d(x, 0.5, true), x);
     x = br_reshape(x, BR_SHAPE(3, 4, 8));
     draws(br_dropout1d_new(0.5), 5, br_f_dropout1d(x, 0.5, true), x);
+    check_fails(br_f_dropout1d(br_select(br_select(x, 0, 0), 0, 0), 0.5, true),
+                "x [8] must have shape [channels, length] or [batch, channels, length]");
     refuses(br_dropout1d_new(1.5), "dropout1d: p is 1.5, must be in 0 .. 1");
     refuses(br_alpha_dropout_new(NAN), "alpha_dropout: p is nan");
     refuses(br_rrelu_new(0.5, 0.1), "rrelu: lower is 0.5 and upper is 0.1, must be finite");
@@ -227,10 +229,13 @@ Test(small_modules, unpool_has_the_sizes_of_pytorch)
     refuses(br_local_response_norm_new(0, 1e-4, 0.75, 1),
             "local_response_norm: size is 0, must be at least 1");
     refuses(br_unflatten_new(1, 2, NULL), "unflatten: sizes has 0 numbers, must have 1 ..");
-    br_unflattening *unflatten = br_unflatten_new(-3, BR_SHAPE(2, -1));
-    check_fails(br_forward(unflatten, br_ones(BR_SHAPE(4, 2), BR_F32)),
-                "unflatten: x [4, 2] has no dimension -3");
-    br_module_free(unflatten);
+    for (int dim = -3; dim <= 2; dim += 5) {
+        char text[48];
+        br_unflattening *unflatten = br_unflatten_new(dim, BR_SHAPE(2, -1));
+        snprintf(text, sizeof text, "unflatten: x [4, 2] has no dimension %d", dim);
+        check_fails(br_forward(unflatten, br_ones(BR_SHAPE(4, 2), BR_F32)), text);
+        br_module_free(unflatten);
+    }
     refuses(br_adaptive_max_pool3d_new(1, -1, 1),
             "adaptive_max_pool3d: output_size is -1, must be at least 0");
     br_scope_end(scope);

@@ -10,6 +10,7 @@ CASES = {
     "plain": ("powers", {"lr": 0.5}),
     "options": ("powers", {"lr": 0.2, "max_iter": 4, "max_eval": 6, "history_size": 3, "tolerance_change": 1e-6}),
     "tolerant": ("powers", {"lr": 0.5, "tolerance_grad": 1e-2}),
+    "small": ("rosenbrock", {"lr": 1e-3, "max_iter": 5, "tolerance_change": 1e-3}),
     "maximize": ("negative", {"lr": 0.3, "max_iter": 5, "maximize": True}),
     "wolfe": ("rosenbrock", {"line_search_fn": "strong_wolfe", "max_iter": 8}),
     "wolfe_short": ("rosenbrock", {"line_search_fn": "strong_wolfe", "max_iter": 6, "max_eval": 9, "history_size": 2}),
@@ -18,7 +19,7 @@ CASES = {
     # In these, the second trial rises; two trials are close to an end; the slope changes at the higher end.
     "waves_rise": ((9, 0.1, 0.01, 3), {"line_search_fn": "strong_wolfe", "lr": 2, "max_iter": 3}),
     "waves_close": ((2, 1, 0.01, 2), {"line_search_fn": "strong_wolfe", "lr": 5, "max_iter": 3}),
-    "waves_slope": ((4, 0.3, 0, 1), {"line_search_fn": "strong_wolfe", "lr": 5, "max_iter": 3}),
+    "waves_slope": ((2, 0.3, 0, 2), {"line_search_fn": "strong_wolfe", "lr": 5, "max_iter": 3}),
 }
 STEPS = 6
 

@@ -317,7 +317,10 @@ Test(optim_kinds, sparse_adam_leaves_rows_alone)
             cr_assert_eq(br_at(same, BR_DIMS(row)) != 0, untouched, "row %d, step %d", row, i);
         }
     }
+    br_zero_(br_grad_of(table->weight)); /* no row: the step counts nevertheless, as in PyTorch */
+    cr_assert(br_optim_step(optim), "%s", br_error_message());
     br_named_list *state = br_optim_state_dict(optim);
+    cr_assert_eq(br_item(br_named_list_get(state, "weight.step")), 4);
     br_tensor *mean = br_named_list_get(state, "weight.exp_avg");
     cr_assert_eq(br_item(br_count_nonzero(br_select(mean, 0, 4), BR_DIMS(0))), 0);
     cr_assert_neq(br_item(br_sum(br_abs(br_select(mean, 0, 3)))), 0);

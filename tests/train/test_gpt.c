@@ -37,6 +37,15 @@ Test(gpt, learns)
     }
 }
 
+/* The held-out text is the end, here digits that nothing predicts: log 10 nats are 2.3. */
+Test(gpt, holds_out_the_end)
+{
+    program_shell("for i in $(seq 200); do echo $((i * 7919 % 99991)); done >>$OUT/text");
+    program_check(GPT "--steps 100 --lr 0.01 --set warmup=10 --set eval_every=100", 0, "Wrote ");
+    program_shell("tail -n 1 $OUT/run/log.jsonl | awk -F 'eval_loss\": ' "
+                  "'{ exit !($2 + 0 > 1.6) }'");
+}
+
 Test(gpt, shows_the_text)
 {
     program_check(GPT "--steps 2", 0, "280 tokens in the vocabulary, ");

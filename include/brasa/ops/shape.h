@@ -53,7 +53,8 @@ BR_API br_tensor *br_as_strided(br_tensor *x, int ndim, const int64_t *sizes,
                                 const int64_t *strides, int64_t storage_offset);
 /* Changes the sizes of x, which must not require grad, and returns x: it is contiguous afterwards,
  * and shows its storage from its first element on. Elements that are new are not initialized. Fails
- * if more memory is needed and x is not the only tensor of its storage. */
+ * if more memory is needed and x is not the only tensor of its storage. A view stays a view of its
+ * base, but elements outside of the base cannot change while gradients are recorded. */
 BR_API br_tensor *br_resize_(br_tensor *x, int ndim, const int64_t *sizes);
 /* Returns elements (i, i + offset) of dim1 and dim2 as one dimension, the last (PyTorch's defaults
  * are 0, 0 and 1). */

@@ -203,6 +203,17 @@ Test(fft, parts_are_views)
     br_scope_end(scope);
 }
 
+/* A single complex number has no dimension to transform: the result is a copy. */
+Test(fft, transform_of_no_dimension)
+{
+    skip_without_fftw();
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_from_f64(BR_SHAPE(2), (double[]){ 3, -1 });
+    br_tensor *y = br_fft_fftn(x, 0, NULL, 0, NULL, BR_FFT_ORTHO);
+    cr_expect(br_equal(y, x) && !br_shares_storage(y, x), "%s", br_error_message());
+    br_scope_end(scope);
+}
+
 /* The absolute value has no gradient at 0. PyTorch's gradients of both orders are 0 there. */
 Test(fft, gradients_of_the_absolute_value_of_0)
 {
@@ -228,6 +239,9 @@ Test(fft, istft_inverts_stft)
                                BR_OPTIONS(br_istft, .hop_length = 160, .win_length = 400,
                                           .window = window, .length = 3000));
     cr_expect(br_allclose(back, x, 0, 1e-12), "%s", br_error_message());
+    /* The default hop is a quarter of n_fft, also with a shorter window. */
+    y = br_stft(br_ones(BR_SHAPE(16), BR_F64), 8, BR_OPTIONS(br_stft, .win_length = 4));
+    cr_expect_eq(br_size(y, 1), 9, "%s", br_error_message());
     br_scope_end(scope);
 }
 

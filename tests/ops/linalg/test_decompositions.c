@@ -77,6 +77,8 @@ Test(decompositions, householder_product)
                        br_eye(5, 4, BR_F64)));
     check_fails(br_linalg_householder_product(a, br_ones(BR_SHAPE(5), BR_F64)), "m >= n >= k");
     check_fails(br_linalg_householder_product(br_t(a), tau), "m >= n >= k");
+    check_fails(br_linalg_householder_product(br_stack(BR_INPUTS(a, a), 0), br_unsqueeze(tau, 0)),
+                "a [2, 5, 4] and tau [1, 3] must be [*, m, n] and [*, k]");
     br_scope_end(scope);
 }
 
@@ -209,6 +211,8 @@ Test(decompositions, pinv)
                matrix(0.04, 0.08, 0.08, 0.16), 1e-15);
     check_near(br_linalg_pinv(matrix(1, NAN, 2, 4), NULL, NULL, true),
                matrix(0.04, 0.08, 0.08, 0.16), 1e-15);
+    /* The eigenvalues are 1 and -1. */
+    check_near(br_linalg_pinv(matrix(0, 1, 1, 0), NULL, NULL, true), matrix(0, 1, 1, 0), 1e-15);
     br_tensor *a = br_matmul(br_randn(BR_SHAPE(2, 6, 3), BR_F64), br_randn(BR_SHAPE(3, 4), BR_F64));
     br_tensor *y = br_linalg_pinv(a, NULL, NULL, false), *product = br_matmul(a, y);
     check_near(br_matmul(product, a), a, 1e-12);
@@ -227,12 +231,13 @@ static int64_t rank_of(br_tensor *a, br_tensor *atol, br_tensor *rtol)
     return (int64_t)br_item(rank);
 }
 
-/* The singular values are 4, 1, 1e-3 and 1e-17. */
+/* The singular values are 4, 1, 1e-3 and 2e-15. The last one is less than the default tolerance,
+ * 4 (the size) times 4 (the largest value) times the machine epsilon, but more than a quarter. */
 Test(decompositions, tolerances_of_rank)
 {
     skip_without_lapack();
     br_scope *scope = br_scope_begin();
-    br_tensor *a = br_diag(br_from_f64(BR_SHAPE(4), (double[]){ 1, 4, 1e-17, 1e-3 }), 0);
+    br_tensor *a = br_diag(br_from_f64(BR_SHAPE(4), (double[]){ 1, 4, 2e-15, 1e-3 }), 0);
     br_tensor *rough = br_scalar(0.5, BR_F64), *fine = br_scalar(1e-20, BR_F64);
     br_tensor *zero = br_scalar(0, BR_F64), *two = br_scalar(2, BR_F32);
     cr_expect_eq(rank_of(a, NULL, NULL), 3);
@@ -241,6 +246,8 @@ Test(decompositions, tolerances_of_rank)
     cr_expect_eq(rank_of(a, fine, NULL), 4, "rtol is 0 if atol is positive");
     cr_expect_eq(rank_of(a, zero, NULL), 3, "rtol has its default if atol is 0");
     cr_expect_eq(rank_of(a, two, fine), 1);
+    cr_expect_eq(rank_of(a, br_scalar(0.9, BR_F64), br_scalar(0.2, BR_F64)), 2,
+                 "the larger tolerance counts, not the sum");
     cr_expect_eq(rank_of(br_to(a, BR_F32), NULL, NULL), 3);
     br_tensor *pair = br_stack(BR_INPUTS(a, a), 0);
     br_tensor *each = br_from_f64(BR_SHAPE(2), (double[]){ 1e-2, 2 });
@@ -290,6 +297,9 @@ Test(decompositions, lstsq)
         br_tensor *vector =
             br_linalg_lstsq(a, br_squeeze(b, -1), BR_NONE_F64, drivers[i], NULL, NULL, NULL);
         check_near(vector, br_squeeze(want, -1), 1e-14);
+        br_linalg_lstsq(matrix(2, 1, 1, 3), br_ones(BR_SHAPE(2, 1), BR_F64), BR_NONE_F64,
+                        drivers[i], &residuals, NULL, NULL);
+        cr_expect_eq(br_numel(residuals), 0, "a square matrix has no residuals");
     }
     br_tensor *batch = br_linalg_lstsq(a, br_stack(BR_INPUTS(b, br_neg(b)), 0), BR_NONE_F64,
                                        BR_LSTSQ_GELSY, NULL, NULL, NULL);
@@ -297,7 +307,8 @@ Test(decompositions, lstsq)
     br_scope_end(scope);
 }
 
-/* Equal columns share their coefficient: the solution has the smallest norm. */
+/* Equal columns share their coefficient: the solution has the smallest norm. A column of zeros has
+ * no part in it, also if it is the first one. */
 Test(decompositions, lstsq_of_lower_rank)
 {
     skip_without_lapack();
@@ -310,6 +321,11 @@ Test(decompositions, lstsq_of_lower_rank)
         br_tensor *x = br_linalg_lstsq(a, b, BR_NONE_F64, drivers[i], &residuals, &rank, NULL);
         check_near(x, br_ones(BR_SHAPE(2, 1), BR_F64), 1e-14);
         cr_expect(br_numel(residuals) == 0 && br_item(rank) == 1);
+        br_tensor *empty = br_mul(a, br_arange(0, 2, 1, BR_F64));
+        x = br_linalg_lstsq(br_stack(BR_INPUTS(a, empty), 0), b, BR_NONE_F64, drivers[i], NULL,
+                            &rank, NULL);
+        check_near(br_flatten(x, 0, -1), br_from_f64(BR_SHAPE(4), (double[]){ 1, 1, 0, 2 }), 1e-14);
+        cr_expect_eq(br_item(br_sum(rank)), 2);
         /* A part of a singular value of 3 sqrt(2) that counts as 0. */
         br_tensor *diagonal = br_diag(br_from_f64(BR_SHAPE(2), (double[]){ 1, 0.1 }), 0);
         br_linalg_lstsq(diagonal, br_ones(BR_SHAPE(2), BR_F64), 0.2, drivers[i], NULL, &rank, NULL);

@@ -2,6 +2,8 @@
  * gradients are tested by the rows of op_cases.def. */
 #include "tests/ops/linalg/linalg.h"
 
+#include <limits.h>
+
 TestSuite(linalg, .init = check_begin, .fini = check_end);
 
 /* Small integers: the results are exact. */
@@ -17,6 +19,8 @@ Test(linalg, known_values)
     cr_expect(br_isnan(br_logdet(a)) && br_item(br_isnan(br_logdet(a))) == 1);
     cr_expect(br_equal(br_linalg_solve(a, br_from_f64(BR_SHAPE(2), (double[]){ 2, 10 }), true),
                        br_ones(BR_SHAPE(2), BR_F64)));
+    cr_expect(br_equal(br_linalg_solve(a, br_from_f64(BR_SHAPE(2), (double[]){ 4, 8 }), false),
+                       br_ones(BR_SHAPE(2), BR_F64)));
     cr_expect(
         br_equal(br_matmul(br_linalg_solve(a, matrix(4, 8, 0, 2), false), a), matrix(4, 8, 0, 2)));
     cr_expect(br_equal(br_linalg_cholesky(matrix(4, NAN, 2, 10), false), matrix(2, 0, 1, 3)));
@@ -24,6 +28,9 @@ Test(linalg, known_values)
     cr_expect(br_equal(
         br_linalg_solve_triangular(matrix(NAN, 2, NAN, NAN), matrix(5, 2, 1, 1), true, true, true),
         matrix(3, 0, 1, 1)));
+    cr_expect(br_equal(
+        br_linalg_solve_triangular(matrix(NAN, 2, NAN, NAN), matrix(3, 1, 1, 3), true, false, true),
+        matrix(3, -5, 1, 1)));
     cr_expect(br_equal(br_cholesky_solve(matrix(8, 0, 22, 9), matrix(2, 0, 1, 3), false),
                        matrix(1, -0.5, 2, 1)));
     cr_expect(br_equal(br_cholesky_solve(matrix(8, 0, 22, 9), matrix(2, 1, 0, 3), true),
@@ -33,6 +40,10 @@ Test(linalg, known_values)
     cr_expect(br_backward(br_linalg_det(empty)), "%s", br_error_message());
     cr_expect_eq(br_item(br_linalg_slogdet(matrix(1, 2, 2, 4), &sign)), -INFINITY);
     cr_expect_eq(br_item(sign), 0);
+    cr_expect_eq(br_item(br_logdet(matrix(1, 2, 2, 4))), -INFINITY);
+    br_tensor *none =
+        br_linalg_solve(br_unsqueeze(a, 0), br_zeros(BR_SHAPE(0, 2, 3), BR_F64), true);
+    cr_expect(br_equal(none, br_zeros(BR_SHAPE(0, 2, 3), BR_F64)), "%s", br_error_message());
     br_scope_end(scope);
 }
 
@@ -64,7 +75,8 @@ static br_tensor *gradient_of_det(br_tensor *a)
 }
 
 /* Gradients are cofactors: those of singular matrices, also if rounding hides the 0, and of regular
- * ones in one batch. */
+ * ones in one batch. The cofactors of -a are those of a, but one of its orthogonal factors has the
+ * other determinant. */
 Test(linalg, gradient_of_det_of_singular_matrices)
 {
     skip_without_lapack();
@@ -74,8 +86,10 @@ Test(linalg, gradient_of_det_of_singular_matrices)
     const double cofactors[] = { -3, 6, -3, 6, -12, 6, -3, 6, -3, 12, 0, 0, 0, 8, 0, 0, 0, 6,
                                  -6, 6, -2, 3, -3,  1, 0,  0, 0,  0,  0, 0, 0, 0, 0, 0, 0, 0 };
     br_tensor *a = br_from_f64(BR_SHAPE(4, 3, 3), numbers);
+    br_tensor *negative = br_set_requires_grad(br_neg(a), true);
     br_set_requires_grad(a, true);
     check_near(gradient_of_det(a), br_from_f64(BR_SHAPE(4, 3, 3), cofactors), 1e-13);
+    check_near(gradient_of_det(negative), br_from_f64(BR_SHAPE(4, 3, 3), cofactors), 1e-13);
     br_tensor *first = br_set_requires_grad(br_clone(br_detach(br_narrow(a, 0, 0, 3))), true);
     cr_expect(br_gradcheck(det, NULL, 1, &first, TIGHTLY), "%s", br_error_message());
     cr_expect(br_gradgradcheck(det, NULL, 1, &first, TIGHTLY), "%s", br_error_message());
@@ -106,8 +120,25 @@ Test(linalg, errors)
     check_fails(br_linalg_inv(br_to(good, BR_BF16)) != NULL, "must be f32 or f64");
     check_fails(br_linalg_solve(good, br_ones(BR_SHAPE(3, 2), BR_F64), true) != NULL,
                 "must be [*, n, k]");
+    check_fails(br_cholesky_solve(br_ones(BR_SHAPE(3, 1), BR_F64), good, false) != NULL,
+                "cholesky_solve: b [3, 1] must be [*, n, k] for the factor [2, 2]");
+    const int64_t many = (int64_t)INT_MAX + 1;
+    check_fails(br_linalg_svdvals(br_zeros(BR_SHAPE(many, 0), BR_F64)) != NULL,
+                "a [2147483648, 0] must have at most 2147483647 rows and columns");
+    check_fails(br_linalg_svdvals(br_zeros(BR_SHAPE(0, many), BR_F64)) != NULL,
+                "at most 2147483647");
     br_set_requires_grad(singular, true);
     check_fails(br_backward(br_linalg_slogdet(singular, NULL)), "is singular");
+    br_scope_end(scope);
+}
+
+/* A variable without a path counts as not set. */
+Test(linalg, empty_path_of_the_library)
+{
+    setenv("BRASA_LAPACK", "", 1);
+    br_scope *scope = br_scope_begin();
+    if (!br_linalg_inv(matrix(1, 0, 0, 1)))
+        check_fails(NULL, "needs LAPACK, but liblapack.so.3");
     br_scope_end(scope);
 }
 

@@ -94,6 +94,9 @@ Test(matrix_functions, products_in_the_shortest_order)
     cr_expect_eq(br_ndim(br_linalg_multi_dot(BR_INPUTS(v, w))), 0);
     check_close(br_item(br_linalg_multi_dot(BR_INPUTS(v, w))), 2, 1e-15);
     cr_expect_eq(br_ndim(br_linalg_multi_dot(BR_INPUTS(w, column, row))), 1);
+    br_tensor *half = br_to(matrix(1, 2, 3, 4), BR_BF16);
+    cr_expect(br_equal(br_linalg_multi_dot(BR_INPUTS(half, half, half)),
+                       br_to(matrix(37, 54, 81, 118), BR_BF16)));
     check_fails(
         br_linalg_multi_dot(BR_INPUTS(column, column)),
         "linalg_multi_dot: tensor 1 [2, 1] must have 1 rows, the columns of tensor 0 [2, 1]");
@@ -131,6 +134,8 @@ Test(matrix_functions, tensors_as_matrices)
     check_near(br_linalg_tensorsolve(a, b, 0, NULL), x, 1e-11);
     br_tensor *moved = br_permute(a, BR_DIMS(2, 0, 1, 3)); /* dimensions 0 and 3 are those of x */
     check_near(br_linalg_tensorsolve(moved, b, BR_DIMS(0, 3)), x, 1e-11);
+    cr_expect(br_equal(br_linalg_tensorinv(br_full(BR_SHAPE(1), 4, BR_F64), 1),
+                       br_full(BR_SHAPE(1), 0.25, BR_F64)));
     check_fails(br_linalg_tensorinv(a, 0), "ind is 0, must be in 1 .. 4");
     check_fails(br_linalg_tensorinv(a, 1), "as many elements in its first 1 dimensions, 4");
     check_fails(br_linalg_tensorsolve(a, br_ones(BR_SHAPE(4, 2), BR_F64), 0, NULL),

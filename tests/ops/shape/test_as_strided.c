@@ -63,6 +63,56 @@ Test(as_strided, empty_strided)
     check_ok();
 }
 
+static br_tensor *threes(int64_t n)
+{
+    return br_set_requires_grad(br_full(BR_SHAPE(n), 3, BR_F64), true);
+}
+
+/* A resized view is a view of its base, as in PyTorch, unless it reaches beyond the base. */
+Test(as_strided, resized_views)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *base = br_arange(0, 6, 1, BR_F64), *view = br_narrow(base, 0, 1, 4);
+    br_resize_(view, BR_SHAPE(2));
+    br_tensor *w = threes(2);
+    br_mul_(view, w);
+    cr_assert(br_equal(base, br_from_f64(BR_SHAPE(6), (double[]){ 0, 3, 6, 3, 4, 5 })));
+    br_backward(br_sum(base));
+    cr_assert(br_equal(br_grad_of(w), br_from_f64(BR_SHAPE(2), (double[]){ 1, 2 })), "%s",
+              br_error_message());
+    br_tensor *all = br_arange(0, 9, 1, BR_F64), *part = br_detach(br_narrow(all, 0, 2, 3));
+    view = br_narrow(part, 0, 1, 2);
+    br_resize_(view, BR_SHAPE(6)); /* beyond `part`, but not beyond the memory */
+    cr_assert(br_equal(view, br_narrow(all, 0, 3, 6)));
+    check_fails(br_mul_(view, threes(6)), "a [6] is a view with elements outside of its base");
+    check_fails(br_resize_(view, BR_SHAPE(7)), "needs memory for 7 elements");
+    view = br_as_strided(part, BR_SHAPE(2), (int64_t[]){ 1 }, 0); /* before `part` */
+    check_fails(br_mul_(view, threes(2)), "is a view");
+    br_scope_end(scope);
+    check_ok();
+}
+
+/* The base no longer has the elements of its view. */
+Test(as_strided, views_of_a_resized_base)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *base = br_arange(0, 6, 1, BR_F64), *behind = br_narrow(base, 0, 3, 3);
+    br_tensor *first = br_narrow(base, 0, 0, 2);
+    br_resize_(base, BR_SHAPE(2));
+    check_fails(br_mul_(behind, threes(3)),
+                "a [3] is a view with elements outside of its base, which is [2] now");
+    br_tensor *w = threes(2);
+    br_mul_(base, w);
+    br_backward(br_sum(first));
+    cr_assert(br_equal(br_grad_of(w), br_from_f64(BR_SHAPE(2), (double[]){ 0, 1 })), "%s",
+              br_error_message());
+    br_mul_scalar(behind, 2);
+    check_fails(br_neg(behind),
+                "x [3] is a view with elements outside of its base, which is [2] now");
+    br_scope_end(scope);
+    check_ok();
+}
+
 Test(as_strided, resize)
 {
     br_scope *scope = br_scope_begin();
