@@ -148,6 +148,49 @@ br_sort_entry *br__sort(int64_t n, br_sort_entry *entries, br_sort_entry *spare,
     return entries;
 }
 
+/* ---- The first entries ----------------------------------------------------------------------- */
+
+/* Returns whether a comes after b in the order of keys and, for equal keys, of indices. */
+static bool is_after(const br_sort_entry *a, const br_sort_entry *b)
+{
+    return a->key != b->key ? a->key > b->key : a->index > b->index;
+}
+
+/* Restores the heap of n entries, whose root is the last one in the order, below entry i. */
+static void sink(int64_t n, br_sort_entry *heap, int64_t i)
+{
+    const br_sort_entry sinking = heap[i];
+    for (int64_t child = 2 * i + 1; child < n; child = 2 * i + 1) {
+        if (child + 1 < n && is_after(&heap[child + 1], &heap[child]))
+            child++;
+        if (!is_after(&heap[child], &sinking))
+            break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = sinking;
+}
+
+/* Most entries are only compared with the root of the heap, the last one of those kept so far. */
+void br__sort_first(int64_t n, br_sort_entry *entries, int64_t count, bool descending)
+{
+    for (int64_t i = 0; descending && i < n; i++)
+        entries[i].key = ~entries[i].key;
+    for (int64_t i = count / 2 - 1; i >= 0; i--)
+        sink(count, entries, i);
+    for (int64_t i = count; i < n; i++)
+        if (is_after(&entries[0], &entries[i])) {
+            entries[0] = entries[i];
+            sink(count, entries, 0);
+        }
+    for (int64_t last = count - 1; last > 0; last--) {
+        const br_sort_entry root = entries[0];
+        entries[0] = entries[last];
+        entries[last] = root;
+        sink(last, entries, 0);
+    }
+}
+
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Returns whether row a is before row b in lexicographic order. */

@@ -26,6 +26,10 @@ extern const br_sort_type br__sort_types[BR_DTYPES];
 br_sort_entry *br__sort(int64_t n, br_sort_entry *entries, br_sort_entry *spare, int bytes,
                         bool descending);
 
+/* Makes entries[0 .. count - 1] the first `count` >= 1 of n entries, sorted as by br__sort(); the
+ * others are lost. Their indices must ascend. Faster than br__sort() for a small part of n. */
+void br__sort_first(int64_t n, br_sort_entry *entries, int64_t count, bool descending);
+
 /* Writes the indices of n rows of `width` keys to `order` in lexicographic order of the rows. The
  * sort is stable. `spare` must be as large as `order`. */
 void br__sort_rows(int64_t n, int64_t width, const br_sort_entry *keys, int64_t *order,

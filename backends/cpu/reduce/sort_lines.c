@@ -30,8 +30,11 @@ static void sort_line(const job *j, int64_t line, br_sort_entry *entries)
     const char *x = j->x + (block * j->n * j->after + column) * j->size;
     int64_t *out = j->out + block * j->o.count * j->after + column;
     j->type->keys(j->n, x, j->after * j->size, entries);
-    const br_sort_entry *sorted =
-        br__sort(j->n, entries, entries + j->n, j->type->bytes, j->o.descending);
+    const br_sort_entry *sorted = entries;
+    if (!j->o.median && j->o.count <= j->n / 8)
+        br__sort_first(j->n, entries, j->o.count, j->o.descending);
+    else
+        sorted = br__sort(j->n, entries, entries + j->n, j->type->bytes, j->o.descending);
     if (j->o.median)
         *out = median_of(j->type, sorted, j->n);
     for (int64_t i = 0; !j->o.median && i < j->o.count; i++)
