@@ -24,11 +24,24 @@ typedef struct block {
 } block;
 
 /* Defines the kernel `name` for an element type and an operator, which is why it is a macro.
- * `wide` is the type of the running totals. */
+ * `wide` is the type of the running totals. The total of a single column stays in a register. */
 #define SCAN(name, type, wide, start, operator)                     \
+    static void name##_line(const block *w)                         \
+    {                                                               \
+        wide total = start;                                         \
+        for (int64_t i = 0; i < w->n; i++) {                        \
+            int64_t at = (w->reverse ? w->n - 1 - i : i) * w->step; \
+            total = total operator(wide)((const type *)w->x)[at];   \
+            ((type *)w->y)[at] = (type)total;                       \
+        }                                                           \
+    }                                                               \
     static void name(const block *w)                                \
     {                                                               \
         wide running[TILE];                                         \
+        if (w->columns == 1) {                                      \
+            name##_line(w);                                         \
+            return;                                                 \
+        }                                                           \
         for (int64_t j = 0; j < w->columns; j++)                    \
             running[j] = start;                                     \
         for (int64_t i = 0; i < w->n; i++) {                        \
@@ -78,10 +91,26 @@ LOG_SCAN(logsumexp_f64, double)
 
 /* Positions of extremes. A NaN replaces every number, and only another NaN replaces it. */
 #define ARG_SCAN(name, type, beats)                                        \
+    static void name##_line(const block *w)                                \
+    {                                                                      \
+        type best = 0;                                                     \
+        int64_t place = 0;                                                 \
+        for (int64_t i = 0; i < w->n; i++) {                               \
+            const type x = ((const type *)w->x)[i * w->step];              \
+            const bool later = i == 0 || x != x || x beats best;           \
+            best = later ? x : best;                                       \
+            place = later ? i : place;                                     \
+            ((int64_t *)w->y)[i * w->step] = place;                        \
+        }                                                                  \
+    }                                                                      \
     static void name(const block *w)                                       \
     {                                                                      \
         type best[TILE];                                                   \
         int64_t place[TILE];                                               \
+        if (w->columns == 1) {                                             \
+            name##_line(w);                                                \
+            return;                                                        \
+        }                                                                  \
         for (int64_t i = 0; i < w->n; i++) {                               \
             const type *x = (const type *)w->x + i * w->step;              \
             int64_t *y = (int64_t *)w->y + i * w->step;                    \
