@@ -155,3 +155,34 @@ Test(linalg, missing_library)
     check_fails(br_linalg_inv(matrix(1, 0, 0, 1)) != NULL, "has no function sgetrf_");
     br_scope_end(scope);
 }
+
+/* Matrices of up to 32 rows do not go through LAPACK; the first zero on a diagonal is named. */
+Test(linalg, small_and_large_matrices)
+{
+    skip_without_lapack();
+    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++)
+        for (int64_t n = 1; n <= 36; n += n < 31 ? 10 : 1) {
+            br_scope *scope = br_scope_begin();
+            br_manual_seed((uint64_t)n);
+            const double tolerance = dtype == BR_F32 ? 2e-5 : 4e-14;
+            br_tensor *x = br_randn(BR_SHAPE(2, n, n), dtype),
+                      *b = br_randn(BR_SHAPE(2, n, 3), dtype);
+            br_tensor *a = br_add(x, br_mul_scalar(br_eye(n, n, dtype), (double)n));
+            check_near(br_matmul(a, br_linalg_solve(a, b, true)), b, tolerance);
+            br_tensor *triangle = br_triu(a, 0);
+            check_near(
+                br_matmul(triangle, br_linalg_solve_triangular(triangle, b, true, true, false)), b,
+                tolerance);
+            br_tensor *l, *u, *p = br_linalg_lu(x, &l, &u);
+            check_near(br_matmul(p, br_matmul(l, u)), x, tolerance);
+            br_tensor *square = br_add(br_matmul(x, transpose(x)), br_eye(n, n, dtype));
+            br_tensor *factor = br_linalg_cholesky(square, false);
+            check_near(br_matmul(factor, transpose(factor)), square, 10 * tolerance);
+            br_scope_end(scope);
+        }
+    br_scope *scope = br_scope_begin();
+    br_tensor *pivots;
+    check_fails(br_linalg_lu_factor(br_zeros(BR_SHAPE(3, 3), BR_F64), &pivots), "in row 1");
+    check_fails(br_linalg_cholesky(matrix(4, 0, 1, NAN), false), "minor of order 2");
+    br_scope_end(scope);
+}
