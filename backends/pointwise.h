@@ -79,7 +79,7 @@
     BINARY(xlogy, xlogy(a, b))                                           \
     BINARY(clamp_grad, inside(b, PARAM(0), PARAM(1)) ? a : 0)            \
     BINARY(hardtanh_grad, outside(b, PARAM(0), PARAM(1)) ? 0 : a)        \
-    BINARY(leaky_relu_grad, leaky(a, b, PARAM(0)))                        \
+    BINARY(leaky_relu_grad, leaky(a, b, PARAM(0)))                       \
     BINARY(tanh_grad, a * (1 - b * b))                                   \
     BINARY(sigmoid_grad, a * (1 - b) * b)                                \
     BINARY(gelu_erf_grad, a * gelu_erf_slope(b))                         \
@@ -102,13 +102,13 @@
     BINARY(pow, REAL(pow)(a, b), pow_ordinary(a, b), is_power(a, b))                              \
     BINARY(atan2, REAL(atan2)(a, b), atan2_ordinary(a, b), is_angle(a, b))                        \
     BINARY(fmod, REAL(fmod)(a, b), fmod_ordinary(a, b), is_quotient(a, b))                        \
-    BINARY(remainder, python_rest(REAL(fmod)(a, b), b), python_rest(fmod_ordinary(a, b), b),    \
+    BINARY(remainder, floor_rest(REAL(fmod)(a, b), b), floor_rest(fmod_ordinary(a, b), b),        \
            is_quotient(a, b))                                                                     \
     BINARY(floor_divide, floor_divide_of(REAL(fmod)(a, b), a, b),                                 \
            floor_divide_of(fmod_ordinary(a, b), a, b), is_quotient(a, b))
 
 /* These call functions of one double for both types. */
-#define BR_LIBM_KERNELS(UNARY)         \
+#define BR_LIBM_KERNELS(UNARY)           \
     UNARY(lgamma, (real)br__lgamma(x))   \
     UNARY(digamma, (real)br__digamma(x)) \
     UNARY(polygamma, polygamma(PARAM(0), x))

@@ -535,7 +535,7 @@ ALWAYS_INLINE real softplus_slope(real x, real beta, real threshold)
 #endif
 
 /* Returns a - b floor(a / b), which has the sign of b, given rest = fmod(a, b). */
-ALWAYS_INLINE real python_rest(real rest, real b)
+ALWAYS_INLINE real floor_rest(real rest, real b)
 {
     return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
