@@ -337,9 +337,9 @@ ALWAYS_INLINE float atan2_ordinary(float a, float b)
 
 /* ---- Powers --------------------------------------------------------------------------------- */
 
-/* Returns |a|^b = 2^(b log2 |a|) if is_power(a, b), with the sign of a if b
- * is odd. For negative a it is NaN unless b is an integer. log2(1 + f) = f P(f). 2^200 and 2^-200
- * are far outside the range of a float. */
+/* Returns |a|^b = 2^(b log2 |a|) if is_power(a, b), with the sign of a if b is odd. For negative a
+ * it is NaN unless b is an integer. log2(1 + f) = f P(f). 2^200 and 2^-200 are far outside the
+ * range of a float. */
 ALWAYS_INLINE float pow_ordinary(float a, float b)
 {
     float part;
@@ -361,7 +361,7 @@ ALWAYS_INLINE float pow_ordinary(float a, float b)
     x = x > 200 ? 200 : x;
     x = x < -200 ? -200 : x;
     const double shift = 0x1.8p52 + 1023;
-    double shifted = x + shift, r = x - (shifted - shift);
+    const double shifted = x + shift, r = x - (shifted - shift);
     p = 0.00015461444724808513;
     p = p * r + 0.0013400428177711937;
     p = p * r + 0.0096180566784320395;
@@ -369,11 +369,7 @@ ALWAYS_INLINE float pow_ordinary(float a, float b)
     p = p * r + 0.24022650922289554;
     p = p * r + 0.69314720670283292;
     p = p * r + 1;
-    uint64_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits <<= 52;
-    double power;
-    memcpy(&power, &bits, sizeof power);
+    const double power = double_of(double_bits(shifted) << 52);
     /* Adding the shift rounds to an integer. Beyond 2^24 all floats are even. */
     const float y = (float)(p * power);
     const double whole = (double)b, half = 0.5 * whole, round = 0x1.8p52;
