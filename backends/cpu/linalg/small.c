@@ -19,7 +19,7 @@
 
 bool br__linalg_is_small(const br_linalg_work *work)
 {
-    enum { MOST = 32 }; /* from about 40 rows on, LAPACK is faster */
+    enum { MOST = 32 }; /* larger matrices are worth the products of blocks that LAPACK makes */
     return work->routine <= BR_LINALG_TRIANGULAR_SOLVE && work->m <= MOST && work->n <= MOST;
 }
 

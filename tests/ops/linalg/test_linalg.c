@@ -74,9 +74,9 @@ static br_tensor *gradient_of_det(br_tensor *a)
     return dx;
 }
 
-/* Gradients are cofactors: those of singular matrices, also if rounding hides the 0, and of regular
- * ones in one batch. The cofactors of -a are those of a, but one of its orthogonal factors has the
- * other determinant. */
+/* Gradients are cofactors. One batch has singular matrices, also one whose 0 is hidden by rounding,
+ * and regular matrices. a and -a have the same cofactors, but the determinants of one of their
+ * orthogonal factors differ. */
 Test(linalg, gradient_of_det_of_singular_matrices)
 {
     skip_without_lapack();

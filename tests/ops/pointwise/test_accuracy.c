@@ -5,7 +5,7 @@
 
 TestSuite(accuracy, .init = check_begin, .fini = check_end);
 
-/* The functions that are computed in double, and the largest error in ulps: that of libm for large
+/* The functions that are computed in double, and the largest error in ulps: libm's error for large
  * angles, else little more than half an ulp. */
 static const struct {
     const char *name;
