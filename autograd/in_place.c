@@ -80,10 +80,7 @@ static bool can_follow(const char *op, const char *name, const br_tensor *t, int
                 "br_no_grad_begin()",
                 name, br__shape(t));
     else if (t->base && !br__is_inside_base(t))
-        br_fail(BR_ERROR_STATE, op,
-                "%s %s is a view with elements outside of its base, which is %s now: br_resize_() "
-                "has changed one of them: make the view again",
-                name, br__shape(t), br__shape(t->base));
+        br__fail_outside_base(op, name, t);
     else if (t->base && !t->base->contiguous)
         br_fail(BR_ERROR_STATE, op,
                 "%s %s is a view of %s, which is not contiguous: clone the base first", name,

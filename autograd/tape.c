@@ -234,6 +234,14 @@ br_part br__part_of(const br_tensor *t)
     return part;
 }
 
+void br__fail_outside_base(const char *op, const char *name, const br_tensor *view)
+{
+    br_fail(BR_ERROR_STATE, op,
+            "%s %s is a view with elements outside of its base, which is %s now: br_resize_() has "
+            "changed one of them: make the view again",
+            name, br__shape(view), br__shape(view->base));
+}
+
 /* Cold: br__autograd(), which small operations call several times, rarely calls it. */
 __attribute__((cold)) void br__follow_base(const br_tensor *t)
 {
@@ -243,10 +251,7 @@ __attribute__((cold)) void br__follow_base(const br_tensor *t)
     if (!a || !a->node || br__failed())
         return;
     if (!br__is_inside_base(view)) {
-        br_fail(BR_ERROR_STATE, "view",
-                "x %s is a view with elements outside of its base, which is %s now: br_resize_() "
-                "has changed one of them: make the view again",
-                br__shape(view), br__shape(base));
+        br__fail_outside_base("view", "x", view);
         return;
     }
     br_part part = br__part_of(view);

@@ -38,6 +38,8 @@ bool br__run_partial_hooks(br_tensor *leaf, br_tensor *grad);
 
 /* Returns the position of the view t in its base. */
 br_part br__part_of(const br_tensor *t);
+/* Sets the error of a view that is not inside its base: `op` and `name` begin the message. */
+void br__fail_outside_base(const char *op, const char *name, const br_tensor *view);
 /* Updates the history of a view whose base was changed in place. */
 void br__follow_base(const br_tensor *t);
 static inline br_autograd *br__autograd(const br_tensor *t)
