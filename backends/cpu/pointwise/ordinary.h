@@ -17,7 +17,7 @@
 
 #else
 
-/* Computes n elements, a multiple of the vector length, from the operands a and b. */
+/* Computes n elements, a multiple of the vector length, from the operands p and q. */
 typedef void (*run_function)(int64_t n, const real *p, const real *q, real *y);
 
 /* Loads n elements, padded to whole vectors with ones. */
@@ -55,7 +55,7 @@ static void by_runs(int64_t n, char *const *data, const int64_t *s, run_function
     }
 }
 
-#    define ORDINARY_LOOP_OF(name, by_libm, ordinary, condition, binary, arguments)               \
+#    define LOOP_BY_RUNS(name, by_libm, ordinary, condition, binary, arguments)                   \
         static __attribute__((noinline)) void name##_run(int64_t n, const real *p, const real *q, \
                                                          real *y)                                 \
         {                                                                                         \
@@ -80,10 +80,10 @@ static void by_runs(int64_t n, char *const *data, const int64_t *s, run_function
             by_runs(n, data, s, name##_run, binary);                                              \
         }
 #    define ORDINARY_UNARY(name, by_libm, ordinary, condition) \
-        ORDINARY_LOOP_OF(name, by_libm, ordinary, condition, false, const real x = p[i])
-#    define ORDINARY_BINARY(name, by_libm, ordinary, condition)                         \
-        ORDINARY_LOOP_OF(name, by_libm, ordinary, condition, true, const real a = p[i]; \
-                         const real b = q[i])
+        LOOP_BY_RUNS(name, by_libm, ordinary, condition, false, const real x = p[i])
+#    define ORDINARY_BINARY(name, by_libm, ordinary, condition)                     \
+        LOOP_BY_RUNS(name, by_libm, ordinary, condition, true, const real a = p[i]; \
+                     const real b = q[i])
 
 #endif
 #endif
