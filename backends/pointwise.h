@@ -66,10 +66,13 @@
     UNARY(silu, silu(x))                                                 \
     UNARY(hardsigmoid, hardsigmoid(x))                                   \
     UNARY(hardswish, x * hardsigmoid(x))                                 \
-    UNARY(smooth_l1, smooth_l1(x, PARAM(0)))                             \
-    UNARY(huber, huber(x, PARAM(0)))                                     \
     UNARY(elu, elu(x, PARAM(0)))                                         \
     UNARY(softplus, softplus(x, PARAM(0), PARAM(1)))                     \
+    UNARY(logsigmoid, -softplus(-x, 1, (real)INFINITY))                  \
+    UNARY(lgamma, real_lgamma(x))                                        \
+    UNARY(digamma, real_digamma(x))                                      \
+    BINARY(smooth_l1, smooth_l1(a - b, PARAM(0)))                        \
+    BINARY(huber, huber(a - b, PARAM(0)))                                \
     BINARY(prelu, leaky(a, a, b))                                        \
     BINARY(maximum, real_maximum(a, b))                                  \
     BINARY(minimum, real_minimum(a, b))                                  \
@@ -88,7 +91,12 @@
     BINARY(hardsigmoid_grad, b > -3 && b < 3 ? a / 6 : 0)                \
     BINARY(hardswish_grad, a * hardswish_slope(b))                       \
     BINARY(elu_grad, a * elu_slope(b, PARAM(0)))                         \
-    BINARY(softplus_grad, a * softplus_slope(b, PARAM(0), PARAM(1)))
+    BINARY(softplus_grad, a * softplus_slope(b, PARAM(0), PARAM(1)))     \
+    BINARY(logsigmoid_grad, a * real_sigmoid(-b))                        \
+    BINARY(smooth_l1_slope, smooth_l1_slope(a - b, PARAM(0)))            \
+    BINARY(huber_slope, huber_slope(a - b, PARAM(0)))                    \
+    BINARY(logistic_loss, logistic_loss(a, b))                           \
+    BINARY(logistic_loss_slope, logistic_loss_slope(a, b))
 
 /* For f32 these compute all elements as if they were ordinary, and then those that are not by the
  * function of libm, which f64 always uses: its call, the function of ordinary elements, and the
@@ -99,6 +107,8 @@
     UNARY(tan, REAL(tan)(x), tan_ordinary(x), fabsf(x) <= SIN_MOST)                               \
     UNARY(sinc, sinc(x, REAL(sin)((real)M_PI * x)), sinc(x, sin_ordinary((real)M_PI * x)),        \
           fabsf(x) <= SIN_MOST / 4)                                                               \
+    UNARY(trigamma, trigamma(x, REAL(sin)((real)M_PI * x)),                                       \
+          trigamma(x, sin_ordinary((real)M_PI * x)), fabsf(x) <= SIN_MOST / 4)                    \
     BINARY(pow, REAL(pow)(a, b), pow_ordinary(a, b), is_power(a, b))                              \
     BINARY(atan2, REAL(atan2)(a, b), atan2_ordinary(a, b), is_angle(a, b))                        \
     BINARY(fmod, REAL(fmod)(a, b), fmod_ordinary(a, b), is_quotient(a, b))                        \
@@ -107,11 +117,8 @@
     BINARY(floor_divide, floor_divide_of(REAL(fmod)(a, b), a, b),                                 \
            floor_divide_of(fmod_ordinary(a, b), a, b), is_quotient(a, b))
 
-/* These call functions of one double for both types. */
-#define BR_LIBM_KERNELS(UNARY)           \
-    UNARY(lgamma, (real)br__lgamma(x))   \
-    UNARY(digamma, (real)br__digamma(x)) \
-    UNARY(polygamma, polygamma(PARAM(0), x))
+/* This calls a function of one double for both types. */
+#define BR_LIBM_KERNELS(UNARY) UNARY(polygamma, (real)br__polygamma((double)PARAM(0), (double)x))
 
 #define BR_POINTWISE_KERNELS(UNARY, BINARY, COMPARE) \
     BR_PLAIN_KERNELS(UNARY, BINARY, BINARY, COMPARE) \
@@ -123,14 +130,14 @@
 /* ---- Kernels with loops of their own --------------------------------------------------------- */
 
 /* In this order: a != b, a > b, a >= b; |a - b| <= atol + rtol |b|, with the parameters rtol and
- * atol; log(sigmoid(x)), x tanh(softplus(x)); exp(x), log(x), sqrt(x); condition ? a : b, with
- * a bool condition; start + weight (end - start); logic of bool operands; and bits of integers. */
+ * atol; x tanh(softplus(x)), exp(x), log(x), sqrt(x); condition ? a : b, with a bool condition;
+ * start + weight (end - start); a + value b c and a + value b / c, with the parameter value; logic
+ * of bool operands; and bits of integers. */
 /* clang-format off */
-#define BR_OTHER_KERNELS(KERNEL)                                             \
-    KERNEL(ne) KERNEL(gt) KERNEL(ge) KERNEL(close)                           \
-    KERNEL(logsigmoid) KERNEL(mish)                                          \
-    KERNEL(exp) KERNEL(log) KERNEL(sqrt)                         \
-    KERNEL(where) KERNEL(lerp)                                               \
+#define BR_OTHER_KERNELS(KERNEL)                                                   \
+    KERNEL(ne) KERNEL(gt) KERNEL(ge) KERNEL(close)                                 \
+    KERNEL(mish) KERNEL(exp) KERNEL(log) KERNEL(sqrt)                              \
+    KERNEL(where) KERNEL(lerp) KERNEL(addcmul) KERNEL(addcdiv)                     \
     KERNEL(logical_and) KERNEL(logical_or) KERNEL(logical_xor) KERNEL(logical_not) \
     KERNEL(bitwise_and) KERNEL(bitwise_or) KERNEL(bitwise_xor) KERNEL(bitwise_not) \
     KERNEL(left_shift) KERNEL(right_shift)

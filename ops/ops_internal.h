@@ -67,6 +67,9 @@ br_tensor *br__apply_function_2(const br__function_2 *f, br_tensor *a, br_tensor
 /* Returns kernel(a, b). The operands must have the same dtype and broadcast. Comparisons return
  * bool. */
 br_tensor *br__binary(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b);
+/* The same with parameters of the kernel. */
+br_tensor *br__binary_with(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b,
+                           const double *params);
 br_tensor *br__comparison(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b);
 /* Returns kernel(a, s), or kernel(s, a) if reversed. */
 br_tensor *br__binary_scalar(const char *op, br_pointwise kernel, br_tensor *a, double s,

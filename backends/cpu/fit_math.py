@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the coefficients of the polynomials in math.h and wide_math.h, lowest power first. They are minimax fits,
+"""Prints the coefficients of the polynomials in math.h, wide_math.h and special_kernels.h, lowest power first. They are minimax fits,
 computed with the Remez exchange algorithm on a fine grid in f64. Needs numpy, and torch for special functions."""
 import math
 
@@ -107,3 +107,20 @@ p = near_0(lambda z: -1 / 3 + z / 5, lambda z: (np.arctan(root(z)) / root(z) - 1
 show_f64("atan t = t + t z P(z), z = t^2", p, 0, (math.sqrt(2) - 1) ** 2 * 1.0001, 7)
 scaled = of_torch(torch.special.erfcx)
 show_f64("erfc t = u P(u) exp(-t^2), u = 2 / (2 + t)", lambda u: scaled(2 / u - 2) / u, 2 / 12.2, 1, 13)
+p = near_0(lambda z: np.pi * (1 - np.pi**2 * z / 6), lambda z: np.sin(np.pi * root(z)) / root(z), 1e-12)
+show_f64("sin(pi r) = r P(r^2)", p, 0, 0.25, 6)
+
+
+def lgamma_part(d):
+    """Returns log gamma(x) / ((x - 1) (x - 2)) for x = d + 1.625, by its Taylor series near the roots."""
+    x = np.asarray(d) + 1.625
+    lgamma, digamma = of_torch(torch.lgamma), of_torch(torch.digamma)
+    at = lambda root, other: (digamma(np.array([root])) + (x - root) / 2 * trigamma(root)) / (x - other)
+    trigamma = lambda v: torch.polygamma(1, torch.tensor(v, dtype=torch.float64)).item()
+    near_1, near_2 = np.abs(x - 1) < 1e-5, np.abs(x - 2) < 1e-5
+    away = np.where(near_1 | near_2, 1.5, x)
+    value = lgamma(away) / ((away - 1) * (away - 2))
+    return np.where(near_1, at(1.0, 2), np.where(near_2, at(2.0, 1), value))
+
+
+show_f64("log gamma(x) = (x - 1) (x - 2) P(x - 1.625)", lgamma_part, -0.875, 0.875, 15)

@@ -493,12 +493,24 @@ ALWAYS_INLINE real smooth_l1(real d, real bound)
     return size >= bound ? steep : flat;
 }
 
+ALWAYS_INLINE real smooth_l1_slope(real d, real bound)
+{
+    const real size = d < 0 ? -d : d, flat = d / bound;
+    return size >= bound ? (real)((d > 0) - (d < 0)) : flat;
+}
+
 /* d^2 / 2 for |d| < bound, else bound (|d| - bound / 2). */
 ALWAYS_INLINE real huber(real d, real bound)
 {
     const real size = d < 0 ? -d : d;
     const real flat = size * (real)0.5 * size, steep = (size - (real)0.5 * bound) * bound;
     return size >= bound ? steep : flat;
+}
+
+ALWAYS_INLINE real huber_slope(real d, real bound)
+{
+    const real above = d > bound ? bound : d;
+    return above < -bound ? -bound : above;
 }
 
 ALWAYS_INLINE real elu(real x, real alpha)
@@ -511,6 +523,21 @@ ALWAYS_INLINE real elu_slope(real x, real alpha)
 {
     real below = alpha * real_exp(x < 0 ? x : 0);
     return x <= 0 ? below : 1;
+}
+
+/* The loss of the logit x and target t: -t log s - (1 - t) log(1 - s) with s = sigmoid(x), where
+ * -log s = softplus(-x) = max(-x, 0) + log(1 + exp(-|x|)), and similarly for 1 - s. Nothing cancels
+ * where s is close to 0 or 1, also in the derivative (1 - t) s - t (1 - s). */
+ALWAYS_INLINE real logistic_loss(real x, real t)
+{
+    const real size = x < 0 ? -x : x, factor = x > 0 ? 1 - t : t;
+    return (factor == 0 ? 0 : factor * size) + real_log1p(real_exp(-size));
+}
+
+ALWAYS_INLINE real logistic_loss_slope(real x, real t)
+{
+    const real e = real_exp(x < 0 ? x : -x), large = 1 / (1 + e), small = e * large;
+    return (1 - t) * (x < 0 ? small : large) - t * (x < 0 ? large : small);
 }
 
 /* Returns log(1 + exp(beta x)) / beta, or x itself if beta x is above the threshold. */

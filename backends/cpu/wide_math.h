@@ -423,12 +423,13 @@ ALWAYS_INLINE float real_hypot(float a, float b)
     return (float)(t == INFINITY || u == INFINITY ? INFINITY : y);
 }
 
-/* log(exp(a) + exp(b)) */
+/* log(exp(a) + exp(b)) = max + log(1 + e), where e is in [0, 1] */
 ALWAYS_INLINE float real_logaddexp(float a, float b)
 {
-    const double more = (double)(a > b ? a : b), apart = fabs((double)a - (double)b);
-    const double y = more + wide_log1p(wide_exp(-apart));
-    return (float)(a == b ? more + 0x1.62e42fefa39efp-1 : y); /* also for two infinities */
+    const double t = a, u = b, more = t > u ? t : u, e = wide_exp(-fabs(t - u));
+    const bool near = e < 0.41;
+    const double y = wide_log_part(near ? e : (e - 1) / 2) + (near ? 0 : 0x1.62e42fefa39efp-1);
+    return (float)(more + (t == u ? 0x1.62e42fefa39efp-1 : y)); /* also for two infinities */
 }
 
 /* Returns fmod(a, b) if is_quotient(a, b). The quotient has at most 29

@@ -67,6 +67,8 @@ static br_tensor *weighted(br_tensor *x, br_tensor *factor)
     return br_mul(factor, br__unless_left_out(x, factor));
 }
 
+enum { INPUT, TARGET };
+
 /* ---- Elementwise losses ---------------------------------------------------------------------- */
 
 br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
@@ -106,34 +108,41 @@ typedef struct bend {
     bool huber;
 } bend;
 
-static br_tensor *is_steep(br_tensor *d, const bend *b)
+/* The slope is d / bound or sign(d) for smooth L1, and bound times that for Huber. Its derivative
+ * is 0 where |d| = bound, as in PyTorch. */
+static br_tensor *composed_slope(br_tensor *d, const bend *b)
 {
-    return br_ge_scalar(br_abs(d), b->bound);
-}
-
-/* The gradient is d / bound or sign(d) for smooth L1, and bound times that for Huber. The second
- * derivative is 0 where |d| = bound, as in PyTorch. */
-static void bend_backward(br_node *node, br_tensor *dy, br_tensor **dx)
-{
-    const bend *b = br_params(node);
-    br_tensor *d = br_saved(node, 0);
     br_tensor *flat = b->huber ? d : br_div_scalar(d, b->bound), *steep = br_sign(d);
     if (b->huber)
         steep = br_mul_scalar(steep, b->bound);
-    dx[0] = br_mul(dy, br_where(is_steep(d, b), steep, flat));
+    return br_where(br_ge_scalar(br_abs(d), b->bound), steep, flat);
+}
+
+static void bend_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const bend *b = br_params(node);
+    const br_pointwise kernel =
+        b->huber ? BR_POINTWISE(huber_slope) : BR_POINTWISE(smooth_l1_slope);
+    br_tensor *input = br_saved(node, INPUT), *target = br_saved(node, TARGET);
+    br_tensor *slope = br_grad_enabled()
+                           ? composed_slope(br_sub(input, target), b)
+                           : br__binary_with("bend_loss", kernel, input, target, &b->bound);
+    dx[INPUT] = br_mul(dy, slope);
+    if (br_needs_input_grad(node, TARGET))
+        dx[TARGET] = br_neg(dx[INPUT]);
 }
 
 static const br_op smooth_l1_op = { "smooth_l1_loss", bend_backward, false };
 static const br_op huber_op = { "huber_loss", bend_backward, false };
 
-static br_tensor *bend_loss(const br_op *op, br_tensor *d, const bend *b)
+static br_tensor *bend_loss(const br_op *op, br_tensor *input, br_tensor *target, const bend *b)
 {
-    br_tensor *y = d ? br__new_like(op->name, d, d->dtype) : NULL;
-    if (!y)
-        return NULL;
-    br__pointwise(b->huber ? BR_POINTWISE(huber) : BR_POINTWISE(smooth_l1), 2,
-                  (const br_tensor *[]){ y, d }, &b->bound);
-    br_save(br_record(op, y, BR_INPUTS(d), b, sizeof *b), 0, d);
+    BR_IF_PROMOTED(input, target, bend_loss(op, input, target, b))
+    const br_pointwise kernel = b->huber ? BR_POINTWISE(huber) : BR_POINTWISE(smooth_l1);
+    br_tensor *y = br__binary_with(op->name, kernel, input, target, &b->bound);
+    br_node *node = br_record(op, y, BR_INPUTS(input, target), b, sizeof *b);
+    br_save(node, INPUT, input);
+    br_save(node, TARGET, target);
     return y;
 }
 
@@ -150,8 +159,8 @@ br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction r
         return br_fail(BR_ERROR_ARGUMENT, op, "beta is %g, must be finite and at least 0", beta);
     br_scope *scope = br_scope_begin();
     const br_rounding rounding = BR_WIDEN(&input, &target);
-    br_tensor *d = br_sub(input, target);
-    br_tensor *losses = beta > 0 ? bend_loss(&smooth_l1_op, d, &(bend){ beta, false }) : br_abs(d);
+    br_tensor *losses = beta > 0 ? bend_loss(&smooth_l1_op, input, target, &(bend){ beta, false })
+                                 : br_abs(br_sub(input, target));
     return br__finish_loss(op, scope, rounding, losses, reduction);
 }
 
@@ -168,7 +177,7 @@ br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduc
                        delta);
     br_scope *scope = br_scope_begin();
     const br_rounding rounding = BR_WIDEN(&input, &target);
-    br_tensor *losses = bend_loss(&huber_op, br_sub(input, target), &(bend){ delta, true });
+    br_tensor *losses = bend_loss(&huber_op, input, target, &(bend){ delta, true });
     return br__finish_loss(op, scope, rounding, losses, reduction);
 }
 
@@ -177,11 +186,47 @@ br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduc
 /* The loss is -(w t log s + (1 - t) log(1 - s)) with s = sigmoid(x) and pos_weight w. Each
  * logarithm is computed by softplus: -log s = softplus(-x) and -log(1 - s) = softplus(x). This
  * avoids cancellation where s is close to 0 or 1, also in the gradient. */
+static br_tensor *weighted_logistic_loss(br_tensor *x, br_tensor *t, br_tensor *w)
+{
+    br_tensor *hit = weighted(br_softplus(br_neg(x), 1, INFINITY), t);
+    br_tensor *miss = weighted(br_softplus(x, 1, INFINITY), br_rsub_scalar(t, 1));
+    return br_add(weighted(hit, w), miss);
+}
+
+/* dx = dy ((1 - t) s - t (1 - s)), dt = -dy x. */
+static void logistic_loss_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *x = br_saved(node, INPUT), *t = br_saved(node, TARGET);
+    if (br_needs_input_grad(node, INPUT)) {
+        br_tensor *slope = br_grad_enabled() ? br_sub(br_mul(br_rsub_scalar(t, 1), br__logistic(x)),
+                                                      br_mul(t, br__logistic(br_neg(x))))
+                                             : br__binary("binary_cross_entropy_with_logits",
+                                                          BR_POINTWISE(logistic_loss_slope), x, t);
+        dx[INPUT] = br_mul(dy, slope);
+    }
+    if (br_needs_input_grad(node, TARGET))
+        dx[TARGET] = br_neg(br_mul(dy, x));
+}
+
+static const br_op logistic_loss_op = { "binary_cross_entropy_with_logits", logistic_loss_backward,
+                                        false };
+
+/* The same without a pos_weight, in one pass. */
+static br_tensor *logistic_loss(br_tensor *x, br_tensor *t)
+{
+    BR_IF_PROMOTED(x, t, logistic_loss(x, t))
+    br_tensor *y = br__binary(logistic_loss_op.name, BR_POINTWISE(logistic_loss), x, t);
+    br_node *node = br_record(&logistic_loss_op, y, BR_INPUTS(x, t), NULL, 0);
+    br_save(node, INPUT, x);
+    br_save(node, TARGET, t);
+    return y;
+}
+
 br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tensor *target,
                                                br_tensor *weight, br_reduction reduction,
                                                br_tensor *pos_weight)
 {
-    static const char op[] = "binary_cross_entropy_with_logits";
+    const char *op = logistic_loss_op.name;
     BR_OP(op);
     BR_AUTOCAST(br_binary_cross_entropy_with_logits(RAISE(input), RAISE(target), RAISE(weight),
                                                     reduction, RAISE(pos_weight)))
@@ -195,10 +240,8 @@ br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tensor *targ
         return NULL;
     br_scope *scope = br_scope_begin();
     const br_rounding rounding = BR_WIDEN(&input, &target, &weight, &pos_weight);
-    br_tensor *not_target = br_rsub_scalar(target, 1);
-    br_tensor *hit = weighted(br_softplus(br_neg(input), 1, INFINITY), target);
-    br_tensor *miss = weighted(br_softplus(input, 1, INFINITY), not_target);
-    br_tensor *losses = br_add(pos_weight ? weighted(hit, pos_weight) : hit, miss);
+    br_tensor *losses = pos_weight ? weighted_logistic_loss(input, target, pos_weight)
+                                   : logistic_loss(input, target);
     if (weight)
         losses = weighted(losses, weight);
     return br__finish_loss(op, scope, rounding, losses, reduction);
@@ -209,8 +252,6 @@ static br_tensor *bounded_log(br_tensor *p)
 {
     return br_clamp(br_log(p), -100, INFINITY);
 }
-
-enum { INPUT, TARGET };
 
 /* dinput = dy (x - t) / (x (1 - x)), finite where x is 0 or 1; dtarget = dy (log(1-x) - log x). */
 static void bce_backward(br_node *node, br_tensor *dy, br_tensor **dx)

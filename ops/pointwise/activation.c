@@ -1,5 +1,5 @@
 /* ops/pointwise/activation.c - unary functions whose gradient has a kernel: tanh, sigmoid, relu,
- * gelu, silu, and those with parameters: leaky_relu, elu, softplus, clamp.
+ * logsigmoid, gelu, silu, and functions with parameters: leaky_relu, elu, softplus, clamp.
  *
  * While backward is itself recorded, the gradient is composed of operations instead, so that it can
  * be differentiated again. */
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* ---- tanh, sigmoid, relu, gelu --------------------------------------------------------------- */
+/* ---- tanh, sigmoid, logsigmoid, relu, gelu --------------------------------------------------- */
 
 /* dx = dy (1 - y^2). */
 static void tanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
@@ -41,6 +41,23 @@ static const br__function sigmoid_function = { { "sigmoid", sigmoid_backward, fa
 br_tensor *br_sigmoid(br_tensor *x)
 {
     return br__apply_function(&sigmoid_function, x);
+}
+
+/* dx = dy sigmoid(-x). */
+static void logsigmoid_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *x = br_saved(node, 0);
+    dx[0] = br_grad_enabled() ? br_mul(dy, br__logistic(br_neg(x)))
+                              : br__binary("logsigmoid", BR_POINTWISE(logsigmoid_grad), dy, x);
+}
+
+static const br__function logsigmoid_function = { { "logsigmoid", logsigmoid_backward, false },
+                                                  BR_POINTWISE(logsigmoid),
+                                                  BR_SAVES_X };
+
+br_tensor *br_logsigmoid(br_tensor *x)
+{
+    return br__apply_function(&logsigmoid_function, x);
 }
 
 /* dx = dy where y > 0, else 0. */

@@ -111,23 +111,29 @@ static br_tensor *new_result(const char *op, const br_tensor *a, const br_tensor
 
 /* Returns kernel(a, b) as `dtype`. The caller has compared the dtypes of a and b. */
 static br_tensor *apply(const char *op, br_pointwise kernel, const br_tensor *a, const br_tensor *b,
-                        br_dtype dtype)
+                        br_dtype dtype, const double *params)
 {
     br_tensor *y = new_result(op, a, b, dtype);
-    if (!y || br__pointwise(kernel, 3, (const br_tensor *[]){ y, a, b }, NULL))
+    if (!y || br__pointwise(kernel, 3, (const br_tensor *[]){ y, a, b }, params))
         return y;
     return refuse_dtype(op, "a", a->storage ? a : b, kernel); /* the other one may be a scalar */
 }
 
 br_tensor *br__binary(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
-    return br__compatible(op, "a", a, "b", b) ? apply(op, kernel, a, b, a->dtype) : NULL;
+    return br__binary_with(op, kernel, a, b, NULL);
+}
+
+br_tensor *br__binary_with(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b,
+                           const double *params)
+{
+    return br__compatible(op, "a", a, "b", b) ? apply(op, kernel, a, b, a->dtype, params) : NULL;
 }
 
 br_tensor *br__comparison(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
     BR_OP(op);
-    return br__compatible(op, "a", a, "b", b) ? apply(op, kernel, a, b, BR_BOOL) : NULL;
+    return br__compatible(op, "a", a, "b", b) ? apply(op, kernel, a, b, BR_BOOL, NULL) : NULL;
 }
 
 br_tensor *br__binary_scalar(const char *op, br_pointwise kernel, br_tensor *a, double s,
@@ -140,8 +146,8 @@ br_tensor *br__binary_scalar(const char *op, br_pointwise kernel, br_tensor *a, 
     BR_IF_CONVERTED(dtype != a->dtype, br__binary_scalar(op, kernel, br_to(a, dtype), s, reversed))
     if (!br__scalar_operand(op, s, br__computed(dtype), &scalar))
         return NULL;
-    return reversed ? apply(op, kernel, &scalar.tensor, a, dtype)
-                    : apply(op, kernel, a, &scalar.tensor, dtype);
+    return reversed ? apply(op, kernel, &scalar.tensor, a, dtype, NULL)
+                    : apply(op, kernel, a, &scalar.tensor, dtype, NULL);
 }
 
 br_tensor *br__comparison_scalar(const char *op, br_pointwise kernel, br_tensor *a, double s)
@@ -157,7 +163,7 @@ br_tensor *br__comparison_scalar(const char *op, br_pointwise kernel, br_tensor 
     const bool rounds = br__is_floating(dtype);
     if (!br__scalar_operand(op, s, rounds ? dtype : br__computed(dtype), &scalar))
         return NULL;
-    return apply(op, kernel, a, &scalar.tensor, BR_BOOL);
+    return apply(op, kernel, a, &scalar.tensor, BR_BOOL, NULL);
 }
 
 br_tensor *br__equals_integer(br_tensor *t, int64_t value)
@@ -168,7 +174,7 @@ br_tensor *br__equals_integer(br_tensor *t, int64_t value)
     if (!br__has_dtype(op, "a", t, BR_I64) || !br__scalar_operand(op, 0, BR_I64, &scalar))
         return NULL;
     scalar.value.i64 = value;
-    return apply(op, BR_POINTWISE(eq), t, &scalar.tensor, BR_BOOL);
+    return apply(op, BR_POINTWISE(eq), t, &scalar.tensor, BR_BOOL, NULL);
 }
 
 bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, const br_tensor *a)

@@ -111,7 +111,6 @@ static br_tensor *sinc_slope(br_tensor *x)
     ROW(br_atanh, atanh, X, br_div(dy, one_minus_square(t)))                                      \
     ROW(br_abs, abs, X, br_mul(dy, br_sign(t)))                                                   \
     ROW(br__logistic, sigmoid, X, br_mul(dy, br_mul(br__logistic(t), br__logistic(br_neg(t)))))   \
-    ROW(br_logsigmoid, logsigmoid, X, br_mul(dy, br__logistic(br_neg(t))))                        \
     ROW(br_softsign, softsign, X, br_div(dy, br_square(br_add_scalar(br_abs(t), 1))))             \
     ROW(br_mish, mish, X, br_mul(dy, mish_slope(t)))                                              \
     /* The gradient of a step function is 0 everywhere, also at the jumps. */                     \
@@ -160,7 +159,8 @@ br_tensor *br_polygamma(int64_t n, br_tensor *x)
     x = br__as_floating(x);
     br_tensor *y = x ? br__new_like(op.name, x, x->dtype) : NULL;
     if (y) {
-        br__pointwise(BR_POINTWISE(polygamma), 2, (const br_tensor *[]){ y, x }, &order);
+        br__pointwise(n == 1 ? BR_POINTWISE(trigamma) : BR_POINTWISE(polygamma), 2,
+                      (const br_tensor *[]){ y, x }, &order);
         br_save(br_record(&op, y, BR_INPUTS(x), &order, sizeof order), 0, x);
     }
     return br__composed(scope, y);
@@ -198,24 +198,7 @@ static br_tensor *over_squares(br_tensor *x, br_tensor *dy, br_tensor *a, br_ten
     return br_div(br_mul(dy, br_div(br_div(x, scale), squares)), scale);
 }
 
-static br_tensor *over_length(br_tensor *x, br_tensor *dy, br_tensor *a, br_tensor *b)
-{
-    return br_mul(dy, br_div(x, br_hypot(a, b)));
-}
-
 br_tensor *br__trunc_divide(br_tensor *a, br_tensor *b);
-
-typedef br_tensor *binary(br_tensor *a, br_tensor *b);
-
-/* The integer quotient (a - rest) / b: trunc(a / b) for fmod, floor(a / b) for remainder. Where it
- * is not a number, because an operand is infinite or b is 0, it is `divide(a, b)`. The gradient
- * with respect to b is its negative. It is a step function, so its own gradient is 0. */
-static br_tensor *quotient_of(br_tensor *a, br_tensor *b, binary *rest, binary *divide)
-{
-    br_scope *scope = br_no_grad_begin();
-    br_tensor *quotient = br_round(br_div(br_sub(a, rest(a, b)), b));
-    return br__composed(scope, br_where(br_isfinite(quotient), quotient, divide(a, b)));
-}
 
 static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
 {
@@ -227,10 +210,8 @@ static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
 /* clang-format off */
 #define FUNCTIONS_2(ROW)                                                                          \
     ROW(br_atan2, atan2, over_squares(b, dy, a, b), br_neg(over_squares(a, dy, a, b)))            \
-    ROW(br_hypot, hypot, over_length(a, dy, a, b), over_length(b, dy, a, b))                      \
-    ROW(br_fmod, fmod, dy, br_neg(br_mul(dy, quotient_of(a, b, br_fmod, br__trunc_divide)))) \
-    ROW(br_remainder, remainder, dy,                                                \
-        br_neg(br_mul(dy, quotient_of(a, b, br_remainder, br_floor_divide))))                     \
+    ROW(br_fmod, fmod, dy, br_neg(br_mul(dy, br__trunc_divide(a, b))))                            \
+    ROW(br_remainder, remainder, dy, br_neg(br_mul(dy, br_floor_divide(a, b))))                   \
     ROW(br_floor_divide, floor_divide, br_zeros_like(dy), br_zeros_like(dy))                      \
     ROW(br__trunc_divide, trunc_divide, br_zeros_like(dy), br_zeros_like(dy))                     \
     ROW(br_logaddexp, logaddexp, br_mul(dy, br__logistic(br_sub(a, b))),                          \
@@ -256,6 +237,26 @@ static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
         return br__apply_function_2(&f, a, b);                                                     \
     }
 FUNCTIONS_2(DEFINE_FUNCTION_2)
+
+/* da = dy a / y and db = dy b / y, with the result y. */
+static void hypot_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1);
+    BR_WIDEN(&a, &b, &dy);
+    br_tensor *y = br_hypot(a, b);
+    if (br_needs_input_grad(node, 0))
+        dx[0] = br_mul(dy, br_div(a, y));
+    if (br_needs_input_grad(node, 1))
+        dx[1] = br_mul(dy, br_div(b, y));
+}
+
+br_tensor *br_hypot(br_tensor *a, br_tensor *b)
+{
+    static const br__function_2 f = { { "hypot", hypot_backward, false }, BR_POINTWISE(hypot) };
+    if (br__mixed(a, b))
+        return br__promoted("hypot", br_hypot, a, b);
+    return br__apply_function_2(&f, a, b);
+}
 
 br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode)
 {
@@ -383,6 +384,62 @@ static bool three(const char *op, const char *a_name, const br_tensor *a, const 
                   br__broadcast_named(op, "the broadcast input", &both, c_name, c, &ndim, sizes));
 }
 
+/* y = input + value tensor1 tensor2 or input + value tensor1 / tensor2 */
+enum { INPUT, FIRST, SECOND };
+
+static void addcmul_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *first = br_saved(node, FIRST), *second = br_saved(node, SECOND);
+    dx[INPUT] = dy;
+    BR_WIDEN(&first, &second, &dy);
+    br_tensor *scaled = br_mul_scalar(dy, *(const double *)br_params(node));
+    if (br_needs_input_grad(node, FIRST))
+        dx[FIRST] = br_mul(scaled, second);
+    if (br_needs_input_grad(node, SECOND))
+        dx[SECOND] = br_mul(scaled, first);
+}
+
+static void addcdiv_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *first = br_saved(node, FIRST), *second = br_saved(node, SECOND);
+    dx[INPUT] = dy;
+    BR_WIDEN(&first, &second, &dy);
+    br_tensor *share = br_div(br_mul_scalar(dy, *(const double *)br_params(node)), second);
+    if (br_needs_input_grad(node, FIRST))
+        dx[FIRST] = share;
+    if (br_needs_input_grad(node, SECOND))
+        dx[SECOND] = br_neg(br_mul(share, br_div(first, second)));
+}
+
+static const br_op addcmul_op = { "addcmul", addcmul_backward, false };
+static const br_op addcdiv_op = { "addcdiv", addcdiv_backward, false };
+
+/* Computes the operation for operands of one floating dtype. */
+static br_tensor *add_scaled(const br_op *op, br_pointwise kernel, br_tensor *input,
+                             br_tensor *first, br_tensor *second, double value)
+{
+    br_tensor both = br__window(input);
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    br__broadcast(op->name, input, first, &both.ndim, both.sizes);
+    br__broadcast(op->name, &both, second, &ndim, sizes);
+    br_tensor *y = br__new_on(op->name, input, ndim, sizes, input->dtype);
+    if (!y)
+        return NULL;
+    br__pointwise(kernel, 4, (const br_tensor *[]){ y, input, first, second }, &value);
+    br_node *node = br_record(op, y, BR_INPUTS(input, first, second), &value, sizeof value);
+    if (br_needs_input_grad(node, SECOND))
+        br_save(node, FIRST, first);
+    if (br_needs_input_grad(node, FIRST) || br_needs_input_grad(node, SECOND))
+        br_save(node, SECOND, second);
+    return y;
+}
+
+static bool of_one_floating_dtype(const br_tensor *a, const br_tensor *b, const br_tensor *c)
+{
+    return a->dtype == b->dtype && a->dtype == c->dtype && br__is_floating(a->dtype);
+}
+
 br_tensor *br_addcmul(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2, double value)
 {
     BR_OP("addcmul");
@@ -391,6 +448,8 @@ br_tensor *br_addcmul(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2, 
         !three("addcmul", "input", input, "tensor1", tensor1, "tensor2", tensor2) ||
         !br__has_kernel("addcmul", "input", input, BR_POINTWISE(mul)))
         return NULL;
+    if (of_one_floating_dtype(input, tensor1, tensor2))
+        return add_scaled(&addcmul_op, BR_POINTWISE(addcmul), input, tensor1, tensor2, value);
     br_scope *scope = br_scope_begin();
     const br_rounding rounding = BR_WIDEN(&input, &tensor1, &tensor2);
     br_tensor *product = br_mul(tensor1, tensor2);
@@ -405,6 +464,8 @@ br_tensor *br_addcdiv(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2, 
         !br__required("addcdiv", "tensor2", tensor2) || !br__floating("addcdiv", "input", input) ||
         !three("addcdiv", "input", input, "tensor1", tensor1, "tensor2", tensor2))
         return NULL;
+    if (of_one_floating_dtype(input, tensor1, tensor2))
+        return add_scaled(&addcdiv_op, BR_POINTWISE(addcdiv), input, tensor1, tensor2, value);
     br_scope *scope = br_scope_begin();
     const br_rounding rounding = BR_WIDEN(&input, &tensor1, &tensor2);
     br_tensor *quotient = br_div(tensor1, tensor2);

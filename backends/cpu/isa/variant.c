@@ -87,13 +87,14 @@ const br_kernels BR_KERNEL_TABLE = {
     BR_ORDINARY_KERNELS(LOOP_ENTRY, LOOP_ENTRY)
     BR_LIBM_KERNELS(LOOP_ENTRY)
     POINTWISE(close) = close_loop,
-    POINTWISE(logsigmoid) = logsigmoid_loop,
     POINTWISE(mish) = mish_loop,
     POINTWISE(exp) = exp_loop,
     POINTWISE(log) = log_loop,
     POINTWISE(sqrt) = sqrt_loop,
     POINTWISE(where) = where_loop,
     POINTWISE(lerp) = lerp_loop,
+    POINTWISE(addcmul) = addcmul_loop,
+    POINTWISE(addcdiv) = addcdiv_loop,
     .sum_squares = sum_squares,
     .max_abs = max_abs,
     .shifted_dot = shifted_dot_kernel,

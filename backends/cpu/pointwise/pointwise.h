@@ -127,6 +127,8 @@ BR_LIBM_KERNELS(CALLED_UNARY)
 BINARY_STRIDED(close_loop, real, bool, is_close((double)a, (double)b, params))
 WHERE_LOOP(where_loop, real)
 TERNARY_LOOP(lerp_loop, real, real_lerp(a, b, c))
+TERNARY_LOOP(addcmul_loop, real, a + PARAM(0) * b * c)
+TERNARY_LOOP(addcdiv_loop, real, a + PARAM(0) * b / c)
 
 /* ---- Composed of others ---------------------------------------------------------------------- */
 
@@ -175,21 +177,6 @@ LOOP(mish_loop)
         apply_to(y, count, tanh_loop);
         mul_loop(count, (char *[]){ data[0] + i * s[0], x, (char *)y },
                  (int64_t[]){ s[0], s[1], sizeof *y }, NULL);
-    }
-}
-
-/* -softplus(-x) */
-LOOP(logsigmoid_loop)
-{
-    real y[PART];
-    (void)params;
-    for (int64_t i = 0; i < n; i += PART) {
-        const int64_t count = n - i < PART ? n - i : PART;
-        neg_loop(count, (char *[]){ (char *)y, data[1] + i * s[1] }, (int64_t[]){ sizeof *y, s[1] },
-                 NULL);
-        softplus_part(count, y, (char *)y, sizeof *y, INFINITY);
-        neg_loop(count, (char *[]){ data[0] + i * s[0], (char *)y }, (int64_t[]){ s[0], sizeof *y },
-                 NULL);
     }
 }
 

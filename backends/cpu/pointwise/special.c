@@ -41,7 +41,7 @@ double br__digamma(double x)
         return copysign(INFINITY, -x);
     if (x < 0) {
         const double part = fmod(x, 1);
-        if (part == 0)
+        if (part == 0 || isinf(x))
             return NAN;
         sum = -M_PI / tan(M_PI * part);
         x = 1 - x;
@@ -84,16 +84,6 @@ static double zeta(double s, double q)
         factor *= (s + 2 * k + 1) * (s + 2 * k + 2) / (w * w);
     }
     return sum;
-}
-
-/* The series and its length are PyTorch's, which leave a relative error of 1e-9. */
-double br__trigamma(double x)
-{
-    double sum = 0;
-    for (int i = 0; i < 6; i++, x++)
-        sum += 1 / (x * x);
-    const double z = 1 / (x * x);
-    return sum + (1 + 1 / (2 * x) + z * (1.0 / 6 - z * (1.0 / 30 - z / 42))) / x;
 }
 
 double br__polygamma(double n, double x)

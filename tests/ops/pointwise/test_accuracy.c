@@ -107,3 +107,54 @@ Test(accuracy, of_pairs)
         br_scope_end(scope);
     }
 }
+
+static br_tensor *trigamma(br_tensor *x)
+{
+    return br_polygamma(1, x);
+}
+
+/* Log gamma and its derivatives in f32 against f64. `cancelled` is the error, relative to the terms
+ * of the sum, that shows near the roots. trigamma rounds pi x to f32 for x < 1/2, as PyTorch does;
+ * its arguments are above. */
+static const struct {
+    const char *name;
+    br_tensor *(*f)(br_tensor *x);
+    double least, units, cancelled;
+} gammas[] = { { "lgamma", br_lgamma, -INFINITY, 0.53, 2e-10 },
+               { "digamma", br_digamma, -INFINITY, 0.53, 2e-10 },
+               { "trigamma", trigamma, 0.5, 0.53, 0 } };
+
+/* Half of the arguments are floats of every magnitude and sign, a fourth is in -6 .. 6, and a
+ * fourth near small integers. */
+Test(accuracy, of_gamma)
+{
+    enum { STEP = 16381, COUNT = (int)(UINT32_MAX / STEP) };
+    static float x[COUNT], y[COUNT];
+    static double want[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        uint32_t bits = (uint32_t)i * STEP;
+        memcpy(&x[i], &bits, sizeof bits);
+        if (i % 4 == 1)
+            x[i] = 12 * (float)i / COUNT - 6;
+        if (i % 4 == 3)
+            x[i] = (float)(i % 13 - 6) + (float)(i - COUNT / 2) * 0x1p-23F;
+    }
+    x[1] = -0.0F, x[3] = 0, x[5] = -INFINITY, x[7] = -3, x[11] = 1, x[15] = 2;
+    for (size_t k = 0; k < sizeof gammas / sizeof *gammas; k++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *t = br_from_f32(BR_SHAPE(COUNT), x);
+        t = br_masked_fill(t, br_lt_scalar(t, gammas[k].least), 1);
+        br_copy_out(t, x, sizeof x);
+        br_copy_out(gammas[k].f(t), y, sizeof y);
+        br_copy_out(gammas[k].f(br_to(t, BR_F64)), want, sizeof want);
+        check_ok();
+        for (int i = 0; i < COUNT; i++) {
+            const double size = 1 + log(2 + fabs((double)x[i]));
+            const double tolerance =
+                gammas[k].units * resolution(want[i], BR_F32) + gammas[k].cancelled * size;
+            cr_assert(agrees((double)y[i], want[i], tolerance, BR_F32), "%s(%a) is %a, expected %a",
+                      gammas[k].name, (double)x[i], (double)y[i], want[i]);
+        }
+        br_scope_end(scope);
+    }
+}
