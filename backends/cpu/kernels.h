@@ -13,6 +13,7 @@
 
 #include "backends/cpu/attention/attention_kernels.h"
 #include "backends/cpu/conv/depthwise_kernels.h"
+#include "backends/cpu/linalg/linalg_kernels.h"
 #include "backends/cpu/loss/loss_kernels.h"
 #include "backends/cpu/norm/norm_kernels.h"
 #include "backends/cpu/recurrent/recurrent_kernels.h"
@@ -71,6 +72,8 @@ typedef struct br_kernels {
      * completed. */
     void (*dropout_bits)(int64_t n, int64_t first, uint64_t key, uint32_t threshold,
                          uint64_t *bits);
+    /* Does the work for the matrices begin .. end - 1. */
+    void (*small_linalg)(const br_small_linalg *work, int64_t begin, int64_t end);
     br_attention_kernels attention;
     /* Kernels over a row of logits x, with class weights w (NULL: all 1). They compute the sums and
      *

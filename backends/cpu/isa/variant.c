@@ -27,6 +27,7 @@ typedef float real;
 #include "backends/cpu/conv/depthwise.h"
 #include "backends/cpu/gemm/gemm_block.h"
 #include "backends/cpu/gemm/gemm_dots.h"
+#include "backends/cpu/linalg/lanes.h"
 #include "backends/cpu/loss/loss.h"
 #include "backends/cpu/norm/layer_norm.h"
 #include "backends/cpu/norm/norm_channels.h"
@@ -111,6 +112,7 @@ const br_kernels BR_KERNEL_TABLE = {
                 [BR_UPDATE_RPROP] = rprop_update,
                 [BR_UPDATE_ASGD] = asgd_update,
                 [BR_UPDATE_LION] = lion_update },
+    .small_linalg = small_linalg,
     .depthwise = depthwise,
     .depthwise_weight = depthwise_weight,
     .layer_norm = layer_norm_kernel,

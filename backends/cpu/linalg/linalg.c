@@ -1,7 +1,8 @@
 /* backends/cpu/linalg/linalg.c - factorizations and systems of equations, by LAPACK or, for small
- * matrices, by small.c. The matrices of a batch are shared among threads; each matrix is the work
+ * matrices, by lanes.h. The matrices of a batch are shared among threads; each matrix is the work
  * of one. */
 #include "backends/cpu/linalg/linalg.h"
+#include "backends/cpu/kernels.h"
 #include "tensor/min_max.h"
 #include "tensor/tensor_internal.h"
 
@@ -50,8 +51,6 @@ static int run_matrix(const job *j, int64_t i, const scratch *s)
     void *u = matrix_of(j, w->u, i), *vt = matrix_of(j, w->vt, i);
     int *pivots = matrix_of(j, w->pivots, i);
     int info = 0, rank = 0;
-    if (br__linalg_is_small(w))
-        return br__linalg_small(w, a, b, pivots);
     switch (w->routine) {
     case BR_LINALG_LU:
     case BR_LINALG_SOLVE:
@@ -174,6 +173,47 @@ static bool run_with_scratch(const char *op, job *j)
     return true;
 }
 
+typedef struct small_job {
+    br_small_linalg work;
+    const br_kernels *kernels;
+    int64_t step; /* task t has the matrices t * step .. t * step + step - 1 */
+} small_job;
+
+static void run_small(void *context, int64_t task)
+{
+    const small_job *j = context;
+    const int64_t begin = task * j->step, end = br__min(begin + j->step, j->work.batch);
+    j->kernels->small_linalg(&j->work, begin, end);
+}
+
+static void *elements(const br_tensor *t)
+{
+    return t ? t->data : NULL;
+}
+
+/* Does the work with `step` matrices in a task. Returns false, and does nothing, unless they are
+ * small. */
+static bool run_if_small(const br_linalg_work *w, int64_t step)
+{
+    if (w->routine > BR_LINALG_TRIANGULAR_SOLVE || w->m > BR_LINALG_SMALL || w->n > BR_LINALG_SMALL)
+        return false;
+    small_job j = { { .routine = w->routine,
+                      .batch = w->batch,
+                      .m = w->m,
+                      .n = w->n,
+                      .k = w->k,
+                      .a = elements(w->a),
+                      .b = elements(w->b),
+                      .upper = w->upper,
+                      .unit = w->unit,
+                      .pivots = elements(w->pivots),
+                      .info = elements(w->info) },
+                    br__kernels_of(w->a->dtype),
+                    (step + 15) / 16 * 16 }; /* whole vectors */
+    br__parallel((w->batch + j.step - 1) / j.step, run_small, &j);
+    return true;
+}
+
 bool br__cpu_linalg(const char *op, const br_linalg_work *work)
 {
     job j = { .lapack = br__lapack(op, work->a->dtype),
@@ -184,6 +224,8 @@ bool br__cpu_linalg(const char *op, const br_linalg_work *work)
     /* A matrix of some 20 rows is worth a task. */
     const double products = (double)work->m * (double)work->n * (double)(work->n + work->k);
     const int64_t step = products < BR_GRAIN ? (int64_t)(BR_GRAIN / (products + 1)) + 1 : 1;
+    if (run_if_small(work, step))
+        return true;
     j.tasks = (work->batch + step - 1) / step;
     if (j.first.lwork > 0) {
         j.tasks = br__min(j.tasks, br_get_num_threads());

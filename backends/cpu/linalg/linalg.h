@@ -49,9 +49,4 @@ const br_lapack *br__lapack(const char *op, br_dtype dtype);
 
 bool br__cpu_linalg(const char *op, const br_linalg_work *work);
 
-/* Returns whether br__linalg_small() computes this work. */
-bool br__linalg_is_small(const br_linalg_work *work);
-/* Does the work for one matrix, as LAPACK does it. Returns its info. */
-int br__linalg_small(const br_linalg_work *work, void *a, void *b, int *pivots);
-
 #endif

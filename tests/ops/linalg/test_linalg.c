@@ -156,7 +156,8 @@ Test(linalg, missing_library)
     br_scope_end(scope);
 }
 
-/* Matrices of up to 32 rows do not go through LAPACK; the first zero on a diagonal is named. */
+/* Matrices of up to 32 rows do not go through LAPACK, but are computed in the lanes of vectors. The
+ * first zero on a diagonal is named. */
 Test(linalg, small_and_large_matrices)
 {
     skip_without_lapack();
@@ -165,8 +166,8 @@ Test(linalg, small_and_large_matrices)
             br_scope *scope = br_scope_begin();
             br_manual_seed((uint64_t)n);
             const double tolerance = dtype == BR_F32 ? 2e-5 : 4e-14;
-            br_tensor *x = br_randn(BR_SHAPE(2, n, n), dtype),
-                      *b = br_randn(BR_SHAPE(2, n, 3), dtype);
+            br_tensor *x = br_randn(BR_SHAPE(19, n, n), dtype),
+                      *b = br_randn(BR_SHAPE(19, n, 3), dtype);
             br_tensor *a = br_add(x, br_mul_scalar(br_eye(n, n, dtype), (double)n));
             check_near(br_matmul(a, br_linalg_solve(a, b, true)), b, tolerance);
             br_tensor *triangle = br_triu(a, 0);
