@@ -9,6 +9,7 @@
  * instruction sets. */
 #include "backends/cpu/index/index.h"
 #include "backends/cpu/hints.h"
+#include "backends/cpu/shape/copy.h"
 #include "tensor/half.h"
 #include "tensor/min_max.h"
 
@@ -29,7 +30,7 @@ ALWAYS_INLINE void gather(int64_t size, int64_t n, char *const *data, const int6
     const char *x = data[1], *index = data[2];
     const int64_t y_step = s[0], x_step = s[1], index_step = s[2];
     if (index_step == 0 && y_step == size && x_step == size) {
-        memcpy(y, x + load_index(index) * stride, (size_t)(n * size));
+        br__copy_bytes(y, x + load_index(index) * stride, n * size);
         return;
     }
     for (int64_t i = 0; i < n; i++)
