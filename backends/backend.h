@@ -95,8 +95,8 @@ struct br_backend {
      * with an error if memory runs out. */
     bool (*reduce)(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer);
     /* Computes y from x, both contiguous, of the same shape and, unless y has positions, of the
-     * same dtype, and not empty. Floats are accumulated in double; integers wrap around. Returns
-     * false with an error if memory runs out. */
+     * same dtype, and not empty. With positions, also writes work->values. Floats are accumulated
+     * in double; integers wrap around. Returns false with an error if memory runs out. */
     bool (*scan)(const br_tensor *y, const br_tensor *x, const br_scan_work *work);
     /* Writes to y, i64, how many elements of a sorted sequence are less than each value, or, if
      * `right`, less than or equal to it. NaN is greater than all others. `sorted` is the only

@@ -3,11 +3,12 @@
  * Pointwise loops come from the templates of loops.h: mostly from those with one loop for all
  * strides, because vectors of two elements gain little. Arithmetic wraps around, as PyTorch's does:
  * it is computed in uint64_t, since signed overflow is undefined in C. Wrapping sums and products
- * are associative, so reductions are exact in any order: they process column by column, and a sum
- * uses two accumulators to shorten the chain of additions. A sum of bools counts in i64. There is
- * one build for all instruction sets. */
+ * are associative, so reductions are exact in any order: a sum along a column uses two accumulators
+ * to shorten the chain of additions. A sum of bools counts in i64. There is one build for all
+ * instruction sets. */
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pointwise/loops.h"
+#include "backends/cpu/reduce/reduce_internal.h"
 #include "tensor/min_max.h"
 
 #include <math.h>
@@ -152,76 +153,71 @@ TERNARY_LOOP(bool_where, bool, (a & b) | (!a & c))
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
-/* Returns element (i, j) of the input. In these functions `is_bool` is a constant after inlining;
- * otherwise the elements are i64. */
-ALWAYS_INLINE int64_t element(bool is_bool, const br_fold *f, int64_t i, int64_t j)
+static const int64_t *i64_element(const br_fold *f, int64_t i, int64_t j)
 {
-    const char *x = f->x + i * f->row_stride + j * f->column_stride;
-    return is_bool ? *(const bool *)(const void *)x : *(const int64_t *)(const void *)x;
+    return (const int64_t *)(const void *)(f->x + i * f->row_stride + j * f->column_stride);
 }
 
-ALWAYS_INLINE void sum(bool is_bool, const br_fold *f)
+/* Whether the columns are adjacent, so that memory is read in order row by row. */
+static bool by_rows(const br_fold *f)
 {
-    for (int64_t j = 0; j < f->columns; j++) {
-        uint64_t even = (uint64_t)f->value[j].i, odd = 0;
-        int64_t i = 0;
-        for (; i + 4 <= f->rows; i += 4) {
-            even += (uint64_t)element(is_bool, f, i, j);
-            odd += (uint64_t)element(is_bool, f, i + 1, j);
-            even += (uint64_t)element(is_bool, f, i + 2, j);
-            odd += (uint64_t)element(is_bool, f, i + 3, j);
-        }
-        for (; i < f->rows; i++)
-            even += (uint64_t)element(is_bool, f, i, j);
-        f->value[j].i = wrap(even + odd);
-    }
-}
-
-/* Finds the maximum, or with a `turn` of -1 the minimum: it is the maximum of ~x, which reverses
- * the order, and x ^ turn is x or ~x. The index is written even if only the value is needed. */
-ALWAYS_INLINE void extreme(bool is_bool, const br_fold *f, int64_t turn)
-{
-    for (int64_t j = 0; j < f->columns; j++) {
-        int64_t best = f->value[j].i ^ turn;
-        for (int64_t i = 0; i < f->rows; i++) {
-            const int64_t x = element(is_bool, f, i, j) ^ turn;
-            if (x <= best)
-                continue;
-            best = x;
-            f->index[j] = f->first_row + i;
-        }
-        f->value[j].i = best ^ turn;
-    }
+    return f->column_stride == sizeof(int64_t) && f->columns > 1;
 }
 
 static void i64_sum(const br_fold *f)
 {
-    sum(false, f);
+    br_accumulator *value = f->value;
+    for (int64_t i = 0; by_rows(f) && i < f->rows; i++) {
+        const int64_t *x = i64_element(f, i, 0);
+        FOR_EACH(int64_t, j, f->columns, value[j].i = wrap((uint64_t)value[j].i + (uint64_t)x[j]);)
+    }
+    for (int64_t j = 0; !by_rows(f) && j < f->columns; j++) {
+        uint64_t even = (uint64_t)value[j].i, odd = 0;
+        int64_t i = 0;
+        for (; i + 4 <= f->rows; i += 4) {
+            even += (uint64_t)*i64_element(f, i, j);
+            odd += (uint64_t)*i64_element(f, i + 1, j);
+            even += (uint64_t)*i64_element(f, i + 2, j);
+            odd += (uint64_t)*i64_element(f, i + 3, j);
+        }
+        for (; i < f->rows; i++)
+            even += (uint64_t)*i64_element(f, i, j);
+        value[j].i = wrap(even + odd);
+    }
+}
+
+/* Replaces the maximum so far, and its row, if an element exceeds it. With a `turn` of -1 it is the
+ * minimum: the maximum of ~x, which reverses the order, and x ^ turn is x or ~x. The row is written
+ * even if only the value is needed. */
+static inline void take(const br_fold *f, int64_t i, int64_t j, int64_t turn)
+{
+    const int64_t x = *i64_element(f, i, j);
+    const bool larger = (x ^ turn) > (f->value[j].i ^ turn);
+    f->value[j].i = larger ? x : f->value[j].i;
+    f->index[j] = larger ? f->first_row + i : f->index[j];
+}
+
+static void i64_extreme(const br_fold *f, int64_t turn)
+{
+    if (by_rows(f)) {
+        for (int64_t i = 0; i < f->rows; i++)
+            for (int64_t j = 0; j < f->columns; j++)
+                take(f, i, j, turn);
+        return;
+    }
+    for (int64_t j = 0; j < f->columns; j++)
+        for (int64_t i = 0; i < f->rows; i++)
+            take(f, i, j, turn);
 }
 
 static void i64_max(const br_fold *f)
 {
-    extreme(false, f, 0);
+    i64_extreme(f, 0);
 }
 
 static void i64_min(const br_fold *f)
 {
-    extreme(false, f, -1);
-}
-
-static void bool_sum(const br_fold *f)
-{
-    sum(true, f);
-}
-
-static void bool_max(const br_fold *f)
-{
-    extreme(true, f, 0);
-}
-
-static void bool_min(const br_fold *f)
-{
-    extreme(true, f, -1);
+    i64_extreme(f, -1);
 }
 
 static void i64_store(void *out, const br_accumulator *v, int64_t n, int64_t step, double by)
@@ -243,7 +239,7 @@ static void i64_prod(const br_fold *f)
     for (int64_t j = 0; j < f->columns; j++) {
         uint64_t product = (uint64_t)f->value[j].i;
         for (int64_t i = 0; i < f->rows; i++)
-            product *= (uint64_t)element(false, f, i, j);
+            product *= (uint64_t)*i64_element(f, i, j);
         f->value[j].i = wrap(product);
     }
 }
@@ -320,11 +316,11 @@ const br_kernels br__kernels_bool = {
     POINTWISE(gt) = bool_gt,
     POINTWISE(ge) = bool_ge,
     POINTWISE(where) = bool_where,
-    .reduce[BR_FOLD(sum)] = bool_sum,
-    .reduce[BR_FOLD(max)] = bool_max,
-    .reduce[BR_FOLD(argmax)] = bool_max,
-    .reduce[BR_FOLD(min)] = bool_min,
-    .reduce[BR_FOLD(argmin)] = bool_min,
-    .reduce[BR_FOLD(prod)] = bool_min,
+    .reduce[BR_FOLD(sum)] = br__bool_sum,
+    .reduce[BR_FOLD(max)] = br__bool_max,
+    .reduce[BR_FOLD(argmax)] = br__bool_argmax,
+    .reduce[BR_FOLD(min)] = br__bool_min,
+    .reduce[BR_FOLD(argmin)] = br__bool_argmin,
+    .reduce[BR_FOLD(prod)] = br__bool_min,
     .store_results = bool_store,
 };

@@ -122,8 +122,9 @@ static void narrow_results(int n, const operand *operands)
 /* clang-format off */
 ENTRY(dropout, (const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale), x,
       DONE(br__cpu_dropout(y, x, bits, scale)), OUT(y), IN(x))
-ENTRY(scan, (const br_tensor *y, const br_tensor *x, const br_scan_work *work), x,
-      DONE(br__cpu_scan(y, x, work)), OUT(y), IN(x))
+WORK_ENTRY(scan, br_scan_work,
+           (const br_tensor *y, const br_tensor *x, const br_scan_work *given), x,
+           DONE(br__cpu_scan(y, x, given)), OUT(y), IN(x), OUT(w.values))
 ROWS_ENTRY(br__cpu_softmax_widens(x, dim), softmax,
            (const br_tensor *y, const br_tensor *x, int64_t dim, bool log_of), x,
            DONE(br__cpu_softmax(y, x, dim, log_of)), OUT_ROWS(y), IN_ROWS(x))

@@ -223,9 +223,15 @@ br_tensor *br_interpolate(br_tensor *x, const br_interpolate_options *options)
     BR_WIDEN(&y);
     if (y && !br_is_floating(y))
         y = br_to(y, BR_F64);
-    for (int i = 0; y && i < x->ndim - 2; i++)
+    /* Sums along the last dimension take longer than those along the others: with more outputs than
+     * elements it comes first, so that there are fewer of them. */
+    const int dims = x->ndim - 2;
+    const bool grows = axes[dims - 1].outputs > axes[dims - 1].n;
+    for (int k = 0; y && k < dims; k++) {
+        const int i = grows ? dims - 1 - k : k;
         if (axes[i].outputs != axes[i].n || !(nearest || axes[i].align_corners) ||
             axes[i].scale != 1)
             y = br__resample(y, i + 2, taps_of(op, y, &axes[i], o));
+    }
     return br__composed(scope, y == x ? br_clone(x) : br_to(y, dtype));
 }

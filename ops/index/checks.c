@@ -4,10 +4,20 @@
 
 #include <inttypes.h>
 
-/* Returns the position of the first element outside 0 .. size - 1, or -1. */
+/* Returns the position of the first element outside 0 .. size - 1, or -1. An element i is outside
+ * if i or size - 1 - i is negative, which the sign bits of many tell at once. */
 static int64_t first_outside(const int64_t *index, int64_t n, int64_t size)
 {
-    for (int64_t i = 0; i < n; i++)
+    enum { BLOCK = 64 };
+    const uint64_t last = (uint64_t)size - 1;
+    int64_t i = 0;
+    for (uint64_t bits = 0; size > 0 && n - i >= BLOCK; i += BLOCK) {
+        for (int k = 0; k < BLOCK; k++)
+            bits |= (uint64_t)index[i + k] | (last - (uint64_t)index[i + k]);
+        if (bits >> 63)
+            break;
+    }
+    for (; i < n; i++)
         if ((uint64_t)index[i] >= (uint64_t)size)
             return i;
     return -1;

@@ -184,6 +184,13 @@ br_tensor *br_gather(br_tensor *x, int64_t dim, br_tensor *index)
                   index->sizes);
 }
 
+br_tensor *br__as_gathered(br_tensor *y, br_tensor *x, int64_t dim, br_tensor *index)
+{
+    const br_index_selection c = { (int)dim, false, -1 };
+    br_save(br_record(&gather_op, y, BR_INPUTS(x), &c, sizeof c), 0, index);
+    return br_failed() ? NULL : y;
+}
+
 static const br_op embedding_op = { .name = "embedding", .backward = lookup_backward };
 
 /* Returns the rows of a quantized weight in f32. Nothing is recorded, since the weight never

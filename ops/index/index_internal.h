@@ -17,6 +17,12 @@ typedef struct br_index_selection {
 br_tensor *br__index_add(br_tensor *dy, br_tensor *index, const br_index_selection *choice,
                          int ndim, const int64_t *sizes);
 
+/* Records y, which holds the elements that br_gather(x, dim, index) would, as that operation's
+ * result. Indices must be contiguous and in range. Returns y; NULL with an error if memory runs
+ * out.
+ */
+br_tensor *br__as_gathered(br_tensor *y, br_tensor *x, int64_t dim, br_tensor *index);
+
 /* Returns the indices (i64) that sort a matrix's rows lexicographically; the sort is stable. NaN
  * counts as largest. */
 br_tensor *br__argsort_rows(const char *op, br_tensor *rows);

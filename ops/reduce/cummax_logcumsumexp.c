@@ -1,26 +1,32 @@
 /* ops/reduce/cummax_logcumsumexp.c - cumulative maxima, minima, and logarithms of sums. */
+#include "ops/index/index_internal.h"
 #include "ops/pointwise/widen.h"
 #include "ops/reduce/reduce_internal.h"
 
 /* ---- cummax, cummin -------------------------------------------------------------------------- */
 
-/* Returns the position of the extreme of elements 0 .. i along dim. */
-static br_tensor *running_places(const char *op, br_tensor *x, int64_t dim, br_scan_kind kind)
+/* Returns the extremes of elements 0 .. i along dim, and their positions in *index. */
+static br_tensor *running(const char *op, br_tensor *x, int64_t dim, br_scan_kind kind,
+                          br_tensor **index)
 {
     const br_backend *backend = BR_BACKEND(op, x, scan);
     br_scope *scope = br_no_grad_begin();
-    br_tensor *wide = x->dtype == BR_BOOL ? br_to(x, BR_I64) : x;
-    br_tensor *dense = backend ? br_contiguous(wide) : NULL;
-    br_tensor *index = dense ? br__new_like(op, dense, BR_I64) : NULL;
-    BR_TRAFFIC(index, dense);
-    if (index && index->numel > 0)
-        backend->scan(index, dense, &(br_scan_work){ .dim = (int)dim, .kind = kind });
-    br_scope_return(scope, index);
+    br_tensor *wide = br_to(x, x->dtype == BR_BOOL ? BR_I64 : br__computed(x->dtype));
+    br_tensor *dense = backend && wide ? br_contiguous(wide) : NULL;
+    br_tensor *values = dense ? br__new_like(op, dense, dense->dtype) : NULL;
+    *index = values ? br__new_like(op, dense, BR_I64) : NULL;
+    BR_TRAFFIC(*index, values, dense);
+    if (*index && dense->numel > 0)
+        backend->scan(*index, dense, &(br_scan_work){ (int)dim, false, kind, values });
+    values = br_to(values, x->dtype);
+    br_scope_return(scope, *index);
+    br_scope_return(scope, values);
     br_scope_end(scope);
-    return br_failed() ? NULL : index;
+    return br_failed() ? NULL : values;
 }
 
-/* The values are gathered at the positions, so the gradient is that of gather. */
+/* The values are those that gather would return for the positions, so the gradient is that of
+ * gather. */
 static br_tensor *running_extreme(const char *op, br_tensor *x, int64_t dim, br_scan_kind kind,
                                   br_tensor **indices)
 {
@@ -29,15 +35,17 @@ static br_tensor *running_extreme(const char *op, br_tensor *x, int64_t dim, br_
         *indices = NULL;
     if (!br__required(op, "x", x) || !br__wrap_dim(op, "dim", x, &dim))
         return NULL;
-    br_tensor *index = running_places(op, x, dim, kind), *line = x;
-    if (x->ndim == 0)
-        line = br_reshape(x, BR_SHAPE(1));
-    br_tensor *y = br_gather(line, dim, x->ndim == 0 ? br_reshape(index, BR_SHAPE(1)) : index);
-    if (x->ndim == 0)
+    br_scope *scope = br_scope_begin();
+    br_tensor *line = x->ndim == 0 ? br_reshape(x, BR_SHAPE(1)) : x, *index = NULL;
+    br_tensor *y = line ? running(op, line, dim, kind, &index) : NULL;
+    y = y ? br__as_gathered(y, line, dim, index) : NULL;
+    if (x->ndim == 0) {
         y = br_reshape(y, BR_SCALAR);
+        index = br_reshape(index, BR_SCALAR);
+    }
     if (indices)
-        *indices = y ? index : NULL;
-    return br__composed(NULL, y);
+        *indices = y ? br_scope_return(scope, index) : NULL;
+    return br__composed(scope, y);
 }
 
 br_tensor *br_cummax(br_tensor *x, int64_t dim, br_tensor **indices)

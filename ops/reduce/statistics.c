@@ -49,7 +49,7 @@ br_tensor *br_count_nonzero(br_tensor *x, int ndims, const int64_t *dims)
     if (!br__required(op, "x", x) || !br__dims_to_bits(op, x, ndims, dims, &bits))
         return NULL;
     br_scope *scope = br_no_grad_begin();
-    return br__composed(scope, br_sum_dim(br_ne_scalar(x, 0), ndims, dims, false));
+    return br__composed(scope, br_sum_dim(br_to(x, BR_BOOL), ndims, dims, false));
 }
 
 /* Sets min .. max to the range of the elements if both are 0, and widens a range of no length. */
@@ -82,10 +82,12 @@ br_tensor *br_histc(br_tensor *x, int64_t bins, double min, double max)
     BR_WIDEN(&x);
     if (!x || !find_range(op, x, &min, &max))
         return br__composed(scope, NULL);
-    br_tensor *inside = br_logical_and(br_ge_scalar(x, min), br_le_scalar(x, max));
-    br_tensor *part = br_mul_scalar(br_sub_scalar(br_masked_select(x, inside), min), (double)bins);
+    br_tensor *outside = br_logical_not(br_logical_and(br_ge_scalar(x, min), br_le_scalar(x, max)));
+    br_tensor *part = br_mul_scalar(br_sub_scalar(x, min), (double)bins);
     part = br_clamp(br_to(br_div_scalar(part, max - min), BR_I64), 0, (double)(bins - 1));
-    return br__composed(scope, br_to(br_bincount(part, NULL, bins), dtype));
+    part = br_flatten(br_masked_fill(part, outside, (double)bins), 0, -1); /* not counted below */
+    br_tensor *counts = br_narrow(br_bincount(part, NULL, bins + 1), 0, 0, bins);
+    return br__composed(scope, br_to(counts, dtype));
 }
 
 /* ---- quantile, nanquantile ------------------------------------------------------------------- */

@@ -65,7 +65,9 @@ br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlength)
         return NULL;
     br_scope *scope = br_no_grad_begin();
     int64_t n = largest_class("bincount", x) + 1;
-    br_tensor *one = weights ? weights : br_ones_like(x), *y = NULL;
+    br_tensor *one = weights, *y = NULL;
+    if (!weights)
+        one = br_expand(br_new_ones(x, BR_SCALAR, BR_I64), x->ndim, x->sizes);
     if (!br_failed())
         y = br_index_add_(br_new_zeros(x, BR_SHAPE(br__max(n, minlength)), one->dtype), 0, x, one,
                           1);

@@ -121,8 +121,8 @@ ENTRY(void, scatter,
       (const br_tensor *x, const br_tensor *y, const br_tensor *index, int dim, int64_t skip,
        br_combine combine),
       (x, y, index, dim, skip, combine), &x, &y, &index)
-ENTRY(bool, scan, (const br_tensor *y, const br_tensor *x, const br_scan_work *work), (y, x, work),
-      &y, &x)
+WORK_ENTRY(bool, scan, (const br_tensor *y, const br_tensor *x, const br_scan_work *given),
+           (y, x, &w), &y, &x, &w.values)
 ENTRY(void, search,
       (const br_tensor *y, const br_tensor *sorted, const br_tensor *values, bool right),
       (y, sorted, values, right), &y, &sorted, &values)

@@ -9,6 +9,7 @@
  * instruction sets. */
 #include "backends/cpu/index/index.h"
 #include "backends/cpu/hints.h"
+#include "backends/cpu/shape/copy.h"
 #include "tensor/half.h"
 #include "tensor/min_max.h"
 
@@ -29,7 +30,13 @@ ALWAYS_INLINE void gather(int64_t size, int64_t n, char *const *data, const int6
     const char *x = data[1], *index = data[2];
     const int64_t y_step = s[0], x_step = s[1], index_step = s[2];
     if (index_step == 0 && y_step == size && x_step == size) {
-        memcpy(y, x + load_index(index) * stride, (size_t)(n * size));
+        br__copy_bytes(y, x + load_index(index) * stride, n * size);
+        return;
+    }
+    if (x_step == 0 && y_step == size && stride == size && index_step == sizeof(int64_t)) {
+        const int64_t *at = (const int64_t *)(const void *)index; /* of a dense line */
+        for (int64_t i = 0; i < n; i++)
+            memcpy(y + i * size, x + at[i] * size, (size_t)size);
         return;
     }
     for (int64_t i = 0; i < n; i++)
@@ -70,7 +77,7 @@ br_loop br__gather_loop(size_t element_size)
 void br__scatter_lines(int64_t n, char *const *data, const int64_t *s, const void *params)
 {
     const br_scatter_work *w = params;
-    if (s[1] <= w->y_stride) {
+    if (n > 1 && s[1] <= w->y_stride) {
         char *at[] = { data[0], data[1], data[2] };
         for (int64_t k = 0; k < w->count; k++) {
             w->combine(n, at, s, w);
@@ -90,36 +97,43 @@ void br__scatter_lines(int64_t n, char *const *data, const int64_t *s, const voi
  * that share an index, such as a row. The expression is in terms of a, an element of x, and b, one
  * of y, which is why this is a macro. COMBINE_LOOP(add_f32, float, a + b) defines add_f32_at(),
  * which adds one element, and the loop add_f32(). */
-#define COMBINE_LOOP(name, type, expression)                                               \
-    static inline void name##_at(char *x, const char *y)                                   \
-    {                                                                                      \
-        const type a = *(const type *)(const void *)x, b = *(const type *)(const void *)y; \
-        (void)a;                                                                           \
-        *(type *)(void *)x = expression;                                                   \
-    }                                                                                      \
-    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)   \
-    {                                                                                      \
-        enum { SIZE = sizeof(type) };                                                      \
-        const br_scatter_work *w = params;                                                 \
-        const int64_t x_step = s[0], y_step = s[1], index_step = s[2];                     \
-        const int64_t stride = w->x_stride, skip = w->skip;                                \
-        char *x = data[0];                                                                 \
-        const char *y = data[1], *index = data[2];                                         \
-        if (index_step == 0) {                                                             \
-            const int64_t k = load_index(index);                                           \
-            const bool dense = x_step == SIZE && y_step == SIZE;                           \
-            x += k * stride;                                                               \
-            if (k != skip && dense)                                                        \
-                FOR_EACH(type, i, n, name##_at(x + i * SIZE, y + i * SIZE);)               \
-            for (int64_t i = 0; k != skip && !dense && i < n; i++)                         \
-                name##_at(x + i * x_step, y + i * y_step);                                 \
-            return;                                                                        \
-        }                                                                                  \
-        for (int64_t i = 0; i < n; i++) {                                                  \
-            const int64_t k = load_index(index + i * index_step);                          \
-            if (k != skip)                                                                 \
-                name##_at(x + i * x_step + k * stride, y + i * y_step);                    \
-        }                                                                                  \
+#define COMBINE_LOOP(name, type, expression)                                                     \
+    static inline void name##_at(char *x, const char *y)                                         \
+    {                                                                                            \
+        const type a = *(const type *)(const void *)x, b = *(const type *)(const void *)y;       \
+        (void)a;                                                                                 \
+        *(type *)(void *)x = expression;                                                         \
+    }                                                                                            \
+    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)         \
+    {                                                                                            \
+        enum { SIZE = sizeof(type) };                                                            \
+        const br_scatter_work *w = params;                                                       \
+        const int64_t x_step = s[0], y_step = s[1], index_step = s[2];                           \
+        const int64_t stride = w->x_stride, skip = w->skip;                                      \
+        char *x = data[0];                                                                       \
+        const char *y = data[1], *index = data[2];                                               \
+        if (index_step == 0) {                                                                   \
+            const int64_t k = load_index(index);                                                 \
+            const bool dense = x_step == SIZE && y_step == SIZE;                                 \
+            x += k * stride;                                                                     \
+            if (k != skip && dense)                                                              \
+                FOR_EACH(type, i, n, name##_at(x + i * SIZE, y + i * SIZE);)                     \
+            for (int64_t i = 0; k != skip && !dense && i < n; i++)                               \
+                name##_at(x + i * x_step, y + i * y_step);                                       \
+            return;                                                                              \
+        }                                                                                        \
+        if (x_step == 0 && stride == SIZE && index_step == sizeof(int64_t)) { /* a dense line */ \
+            const int64_t *at = (const int64_t *)(const void *)index;                            \
+            for (int64_t i = 0; i < n; i++, y += y_step)                                         \
+                if (at[i] != skip)                                                               \
+                    name##_at(x + at[i] * SIZE, y);                                              \
+            return;                                                                              \
+        }                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                        \
+            const int64_t k = load_index(index + i * index_step);                                \
+            if (k != skip)                                                                       \
+                name##_at(x + i * x_step + k * stride, y + i * y_step);                          \
+        }                                                                                        \
     }
 
 COMBINE_LOOP(put_1, uint8_t, b)

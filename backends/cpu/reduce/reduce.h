@@ -199,10 +199,10 @@ EVERY_WIDTH static void sum_rows(const br_fold *f)
         add_rows(f, i, 1);
 }
 
-/* Reading several rows from memory at once is half as fast as reading one row after another (AMD
- * Zen 4). So each group of eight rows is added in parts of the columns, and each part prefetches
- * one whole row of the next group. */
-static void sum_streamed_rows(const br_fold *f)
+/* Runs a kernel of contiguous columns on groups of eight rows. Reading several rows from memory at
+ * once is half as fast as reading one row after another (AMD Zen 4). So each group is reduced in
+ * parts of the columns, and each part prefetches one whole row of the next group. */
+static void fold_streamed_rows(const br_fold *f, br_reduce kernel)
 {
     for (int64_t i = 0; i < f->rows; i += 8) {
         br_fold part = *f;
@@ -215,9 +215,18 @@ static void sum_streamed_rows(const br_fold *f)
             part.value = f->value + j;
             if (part.columns > f->columns - j)
                 part.columns = f->columns - j;
-            sum_rows(&part);
+            kernel(&part);
         }
     }
+}
+
+/* Reduces contiguous columns. */
+ALWAYS_INLINE void fold_rows(const br_fold *f, br_reduce kernel)
+{
+    if (f->streamed)
+        fold_streamed_rows(f, kernel);
+    else
+        kernel(f);
 }
 
 /* Chooses the loop by the direction in which x is contiguous. */
@@ -227,7 +236,7 @@ static void sum_fold(const br_fold *f)
         for (int64_t j = 0; j < f->columns; j++)
             sum_run(element(f, 0, j), f->rows, &f->value[j]);
     } else if (f->column_stride == sizeof(real)) {
-        (f->streamed ? sum_streamed_rows : sum_rows)(f);
+        fold_rows(f, sum_rows);
     } else {
         for (int64_t j = 0; j < f->columns; j++)
             for (int64_t i = 0; i < f->rows; i++)
@@ -237,7 +246,31 @@ static void sum_fold(const br_fold *f)
 
 /* ---- Product --------------------------------------------------------------------------------- */
 
-/* Returns the product of a column. Eight partial products do not wait for each other. */
+/* Returns the product of n contiguous elements. Partial products do not wait for each other. */
+static double product_run(const real *x, int64_t n)
+{
+    enum { CHAINS = 32, VECTORS = CHAINS / WIDE };
+    wide part[VECTORS];
+    UNROLLED
+    for (int p = 0; p < VECTORS; p++)
+        part[p] = (wide){ 0 } + 1;
+    const int64_t whole = n & -CHAINS;
+    for (int64_t i = 0; i < whole; i += CHAINS) {
+        UNROLLED
+        for (int p = 0; p < VECTORS; p++)
+            part[p] *= load_wide(x + i + p * WIDE);
+    }
+    double chain[CHAINS], rest = 1;
+    memcpy(chain, part, sizeof chain);
+    for (int count = CHAINS / 2; count > 0; count /= 2)
+        for (int k = 0; k < count; k++)
+            chain[k] *= chain[k + count];
+    for (int64_t i = whole; i < n; i++)
+        rest *= (double)x[i];
+    return chain[0] * rest;
+}
+
+/* Does the same for a column of any stride. */
 static double column_product(const br_fold *f)
 {
     enum { CHAINS = 8 };
@@ -255,15 +288,20 @@ static double column_product(const br_fold *f)
 /* Products are accumulated in double, row by row. */
 static void prod_fold(const br_fold *f)
 {
-    const int64_t step = f->column_stride / (int64_t)sizeof(real);
     enum { LONG = 64 }; /* shorter columns overflow as in PyTorch, which multiplies in order */
-    if (f->columns == 1 && f->rows >= LONG) {
-        f->value[0].f *= column_product(f);
+    const bool dense = f->row_stride == sizeof(real);
+    if (f->rows >= LONG && (dense || f->columns == 1)) {
+        for (int64_t j = 0; j < f->columns; j++)
+            f->value[j].f *= dense ? product_run(element(f, 0, j), f->rows) : column_product(f);
         return;
     }
     for (int64_t i = 0; i < f->rows; i++) {
         const real *x = element(f, i, 0);
-        FOR_EACH(real, j, f->columns, f->value[j].f *= (double)x[j * step];)
+        if (f->column_stride == sizeof(real))
+            FOR_EACH(real, j, f->columns, f->value[j].f *= (double)x[j];)
+        else
+            for (int64_t j = 0; j < f->columns; j++)
+                f->value[j].f *= (double)*element(f, i, j);
     }
 }
 
@@ -275,7 +313,8 @@ static void prod_fold(const br_fold *f)
 /* Returns the larger of a and b, or a if they are equal; NaN counts as largest. */
 ALWAYS_INLINE real larger(real a, real b)
 {
-    return b > a || b != b ? b : a;
+    const real max_value = b > a ? b : a;
+    return b != b ? b : max_value;
 }
 
 /* Updates the largest values so far with a vector. NaN is recorded separately, in *running_nan. */
@@ -322,18 +361,49 @@ ALWAYS_INLINE void take_larger(real x, real sign, br_accumulator *value)
     value->f = replaces ? (double)x : value->f;
 }
 
+/* Takes eight rows with contiguous columns at a time, which loads and stores the values so far once
+ * for all of them, then the rest one by one. */
+ALWAYS_INLINE void extreme_rows(const br_fold *f, real sign)
+{
+    br_accumulator *value = f->value;
+    int64_t i = 0;
+    for (; i + 8 <= f->rows; i += 8) {
+        const real *x[8];
+        for (int k = 0; k < 8; k++)
+            x[k] = element(f, i + k, 0);
+        FOR_EVERY(j, f->columns, {
+            const real a = larger(sign * x[0][j], sign * x[1][j]);
+            const real b = larger(sign * x[2][j], sign * x[3][j]);
+            const real c = larger(sign * x[4][j], sign * x[5][j]);
+            const real d = larger(sign * x[6][j], sign * x[7][j]);
+            take_larger(sign * larger(larger(a, b), larger(c, d)), sign, &value[j]);
+        })
+    }
+    for (; i < f->rows; i++) {
+        const real *x = element(f, i, 0);
+        FOR_EVERY(j, f->columns, take_larger(x[j], sign, &value[j]);)
+    }
+}
+
+EVERY_WIDTH static void max_rows(const br_fold *f)
+{
+    extreme_rows(f, 1);
+}
+
+EVERY_WIDTH static void min_rows(const br_fold *f)
+{
+    extreme_rows(f, -1);
+}
+
 static void extreme_fold(const br_fold *f, real sign)
 {
     if (f->row_stride == sizeof(real)) {
         for (int64_t j = 0; j < f->columns; j++)
             take_larger(sign * max_run(element(f, 0, j), f->rows, sign), sign, &f->value[j]);
-        return;
-    }
-    for (int64_t i = 0; i < f->rows; i++) {
-        const real *x = element(f, i, 0);
-        if (f->column_stride == sizeof(real))
-            FOR_EACH(real, j, f->columns, take_larger(x[j], sign, &f->value[j]);)
-        else
+    } else if (f->column_stride == sizeof(real)) {
+        fold_rows(f, sign > 0 ? max_rows : min_rows);
+    } else {
+        for (int64_t i = 0; i < f->rows; i++)
             for (int64_t j = 0; j < f->columns; j++)
                 take_larger(*element(f, i, j), sign, &f->value[j]);
     }

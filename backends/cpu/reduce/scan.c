@@ -21,6 +21,7 @@ typedef struct block {
     bool reverse; /* from the last to the first */
     const void *x;
     void *y;
+    void *values; /* of positions */
 } block;
 
 /* Defines the kernel `name` for an element type and an operator, which is why it is a macro.
@@ -90,37 +91,42 @@ LOG_SCAN(logsumexp_f32, float)
 LOG_SCAN(logsumexp_f64, double)
 
 /* Positions of extremes. A NaN replaces every number, and only another NaN replaces it. */
-#define ARG_SCAN(name, type, beats)                                        \
-    static void name##_line(const block *w)                                \
-    {                                                                      \
-        type best = 0;                                                     \
-        int64_t place = 0;                                                 \
-        for (int64_t i = 0; i < w->n; i++) {                               \
-            const type x = ((const type *)w->x)[i * w->step];              \
-            const bool later = i == 0 || x != x || x beats best;           \
-            best = later ? x : best;                                       \
-            place = later ? i : place;                                     \
-            ((int64_t *)w->y)[i * w->step] = place;                        \
-        }                                                                  \
-    }                                                                      \
-    static void name(const block *w)                                       \
-    {                                                                      \
-        type best[TILE];                                                   \
-        int64_t place[TILE];                                               \
-        if (w->columns == 1) {                                             \
-            name##_line(w);                                                \
-            return;                                                        \
-        }                                                                  \
-        for (int64_t i = 0; i < w->n; i++) {                               \
-            const type *x = (const type *)w->x + i * w->step;              \
-            int64_t *y = (int64_t *)w->y + i * w->step;                    \
-            for (int64_t j = 0; j < w->columns; j++) {                     \
-                bool later = i == 0 || x[j] != x[j] || x[j] beats best[j]; \
-                best[j] = later ? x[j] : best[j];                          \
-                place[j] = later ? i : place[j];                           \
-                y[j] = place[j];                                           \
-            }                                                              \
-        }                                                                  \
+#define ARG_SCAN(name, type, beats)                                            \
+    static void name##_line(const block *w)                                    \
+    {                                                                          \
+        const type *x = w->x;                                                  \
+        type best = x[0];                                                      \
+        int64_t place = 0;                                                     \
+        for (int64_t i = 0; i < w->n; i++) {                                   \
+            const type next = x[i * w->step];                                  \
+            if (next beats best || next != next) { /* rarely, and predicted */ \
+                best = next;                                                   \
+                place = i;                                                     \
+            }                                                                  \
+            ((int64_t *)w->y)[i * w->step] = place;                            \
+            ((type *)w->values)[i * w->step] = best;                           \
+        }                                                                      \
+    }                                                                          \
+    static void name(const block *w)                                           \
+    {                                                                          \
+        type best[TILE];                                                       \
+        int64_t place[TILE];                                                   \
+        if (w->columns == 1) {                                                 \
+            name##_line(w);                                                    \
+            return;                                                            \
+        }                                                                      \
+        for (int64_t i = 0; i < w->n; i++) {                                   \
+            const type *x = (const type *)w->x + i * w->step;                  \
+            int64_t *y = (int64_t *)w->y + i * w->step;                        \
+            type *values = (type *)w->values + i * w->step;                    \
+            for (int64_t j = 0; j < w->columns; j++) {                         \
+                bool later = i == 0 || x[j] != x[j] || x[j] beats best[j];     \
+                best[j] = later ? x[j] : best[j];                              \
+                place[j] = later ? i : place[j];                               \
+                y[j] = place[j];                                               \
+                values[j] = best[j];                                           \
+            }                                                                  \
+        }                                                                      \
     }
 
 ARG_SCAN(argmax_f32, float, >=)
@@ -150,7 +156,7 @@ typedef struct job {
     int64_t size, y_size;
     bool reverse;
     const char *x;
-    char *y;
+    char *y, *values;
 } job;
 
 static void run_task(void *context, int64_t task)
@@ -165,7 +171,8 @@ static void run_task(void *context, int64_t task)
                             .step = j->after,
                             .reverse = j->reverse,
                             .x = j->x + offset * j->size,
-                            .y = j->y + offset * j->y_size });
+                            .y = j->y + offset * j->y_size,
+                            .values = j->values ? j->values + offset * j->size : NULL });
     }
 }
 
@@ -179,7 +186,8 @@ void br__cpu_scan(const br_tensor *y, const br_tensor *x, const br_scan_work *wo
               .y_size = (int64_t)br__dtype_size(y->dtype),
               .reverse = work->reverse,
               .x = x->data,
-              .y = y->data };
+              .y = y->data,
+              .values = work->values ? work->values->data : NULL };
     for (int i = 0; i < x->ndim; i++)
         *(i < work->dim ? &j.before : i == work->dim ? &j.n : &j.after) *= x->sizes[i];
     j.tiles = (j.after + TILE - 1) / TILE;

@@ -33,7 +33,7 @@ static void copy_rows(const rows_job *j, const br_tensor *t, int64_t first, int6
         if (bytes <= SHORT)
             copy_short(to, from, bytes);
         else
-            memcpy(to, from, (size_t)bytes);
+            br__copy_bytes(to, from, bytes);
     }
 }
 

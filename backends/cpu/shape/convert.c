@@ -15,9 +15,30 @@
                 convert(*(const from *)(const void *)(data[1] + i * s[1]));              \
     }
 #define CONVERT_LOOP(name, from, to) CONVERT_BY(name, from, to, (to))
+
+/* An i64 element as two numbers, which baseline x86-64 can compare in vectors. */
+typedef struct halves {
+    uint32_t low, high;
+} halves;
+
+static inline bool is_not_zero(halves x)
+{
+    return (x.low | x.high) != 0;
+}
+
+/* Numbers outside of the range become INT64_MIN, as the processor converts them. */
+static inline int64_t integer_of(double x)
+{
+    return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
+}
+
+CONVERT_BY(f32_to_i64, float, int64_t, integer_of)
+CONVERT_BY(f64_to_i64, double, int64_t, integer_of)
+CONVERT_LOOP(i64_to_f64, int64_t, double)
 CONVERT_LOOP(i64_to_f32, int64_t, float)
 CONVERT_LOOP(f32_to_bool_apart, float, bool)
 CONVERT_LOOP(bool_to_i64, bool, int64_t)
+CONVERT_BY(i64_to_bool_apart, halves, bool, is_not_zero)
 CONVERT_LOOP(bool_to_f32_apart, uint8_t, float)
 CONVERT_LOOP(f32_to_f64_apart, float, double)
 CONVERT_LOOP(f64_to_f32_apart, double, float)
@@ -50,6 +71,7 @@ CONVERT_VECTORS(f32_to_f64, float, double, (double))
 CONVERT_VECTORS(f64_to_f32, double, float, (float))
 CONVERT_VECTORS(f32_to_bool, float, bool, (bool))
 CONVERT_VECTORS(bool_to_f32, uint8_t, float, (float))
+CONVERT_VECTORS(i64_to_bool, halves, bool, is_not_zero)
 
 /* Converts contiguous elements by a kernel of the processor's instruction set. */
 #define CONVERT_BY_KERNEL(name, from, to, kernel)                                        \
@@ -94,9 +116,12 @@ br_loop br__convert_loop(br_dtype to, br_dtype from)
                      [BR_BOOL] = bool_to_f32,
                      [BR_BF16] = bf16_to_f32,
                      [BR_F16] = f16_to_f32 },
-        [BR_F64] = { [BR_F32] = f32_to_f64 },
-        [BR_I64] = { [BR_BOOL] = bool_to_i64, BR_STORED_INTEGERS(FROM_STORED) },
-        [BR_BOOL] = { [BR_F32] = f32_to_bool },
+        [BR_F64] = { [BR_F32] = f32_to_f64, [BR_I64] = i64_to_f64 },
+        [BR_I64] = { [BR_F32] = f32_to_i64,
+                     [BR_F64] = f64_to_i64,
+                     [BR_BOOL] = bool_to_i64,
+                     BR_STORED_INTEGERS(FROM_STORED) },
+        [BR_BOOL] = { [BR_F32] = f32_to_bool, [BR_I64] = i64_to_bool },
         [BR_BF16] = { [BR_F32] = f32_to_bf16 },
         [BR_F16] = { [BR_F32] = f32_to_f16 },
         BR_STORED_INTEGERS(TO_STORED)

@@ -4,6 +4,22 @@
 
 #include "backends/cpu/pointwise/for_each.h"
 
+#include <string.h>
+
+/* Copies bytes between places that do not overlap. memcpy() uses "rep movsb" for large copies,
+ * which is 12 times as slow (AMD Zen 4) if the destination is 1 .. 31 bytes after the source modulo
+ * 4 KiB, as in a roll by a few elements. Such copies are made of parts for which memcpy() does not.
+ */
+static inline void br__copy_bytes(char *to, const char *from, int64_t n)
+{
+    enum { PAGE = 4096, NEAR = 32, PART = 1024 };
+    const uintptr_t ahead = ((uintptr_t)to - (uintptr_t)from) % PAGE;
+    if (ahead > 0 && ahead < NEAR)
+        for (; n > PART; n -= PART, to += PART, from += PART)
+            memcpy(to, from, PART);
+    memcpy(to, from, (size_t)n);
+}
+
 /* Copies src, which broadcasts to dst, into dst and converts the dtype. */
 void br__cpu_copy(const br_tensor *dst, const br_tensor *src);
 /* The backend's entries fill and cat. */
