@@ -255,10 +255,10 @@ Test(lora, the_product_of_a_converted_adapter_is_rounded_once)
     br_linear *layer = br_linear_new(6, 5, false);
     const char *const all[] = { "all-linear" };
     br_sequential *model = br_sequential_new(BR_MODULES(layer));
-    cr_assert(br_lora_add(br_base(model), BR_OPTIONS(br_lora, .n_target_modules = 1,
-                                                     .target_modules = all, .r = 4,
-                                                     .lora_alpha = 3)),
-              "%s", br_error_message());
+    cr_assert(
+        br_lora_add(br_base(model), BR_OPTIONS(br_lora, .n_target_modules = 1,
+                                               .target_modules = all, .r = 4, .lora_alpha = 3)),
+        "%s", br_error_message());
     br_module_to(br_base(model), BR_BF16);
     br_tensor *a = br_module_get(br_base(model), "0.lora_A.default.weight");
     br_tensor *b = br_module_get(br_base(model), "0.lora_B.default.weight");

@@ -471,13 +471,13 @@ Test(scheduler, arguments_are_checked)
         br_scheduler_free(cycle);                                                                 \
         br_optim_free(optim);                                                                     \
     } while (0)
-#define CHECK_NO_MOMENTUM(kind)                                                               \
-    do {                                                                                      \
-        br_optim *optim = br_##kind(br_base(layer), NULL);                                    \
-        check_fails(br_one_cycle_lr(                                                          \
-                        optim, BR_OPTIONS(br_one_cycle, .max_lr = 1, .total_steps = 9)),      \
-                    #kind " has no momentum to cycle");                                       \
-        br_optim_free(optim);                                                                 \
+#define CHECK_NO_MOMENTUM(kind)                                                              \
+    do {                                                                                     \
+        br_optim *optim = br_##kind(br_base(layer), NULL);                                   \
+        check_fails(                                                                         \
+            br_one_cycle_lr(optim, BR_OPTIONS(br_one_cycle, .max_lr = 1, .total_steps = 9)), \
+            #kind " has no momentum to cycle");                                              \
+        br_optim_free(optim);                                                                \
     } while (0)
 
 Test(scheduler, one_cycle_changes_the_momentum_of_each_kind)
