@@ -510,6 +510,10 @@ Test(pipeline, calls_that_do_not_fit)
     check_fails(br_pipeline_classify(p, 1, &text, NULL, NULL),
                 "texts[0] has 16 tokens, more than the model's limit of 14; the option max_length "
                 "= 14 (brasa classify: --max-length 14) truncates it");
+    br_text both[] = { text, { "ada", -1 }, { "in", -1 } };
+    check_fails(br_pipeline_classify(p, 3, both, NULL, NULL), "texts[0] has 16 tokens");
+    both[0] = both[1], both[1] = text;
+    check_fails(br_pipeline_classify(p, 3, both, NULL, NULL), "texts[1] has 16 tokens");
     cr_assert(br_pipeline_classify(p, 1, &text, NULL, BR_OPTIONS(br_classify, .max_length = 14)));
     check_fails(br_pipeline_classify(p, 1, NULL, NULL, NULL), "texts is NULL");
     check_fails(br_pipeline_classify(p, -1, &text, NULL, NULL), "n is -1, must be at least 0");
