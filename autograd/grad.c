@@ -70,7 +70,10 @@ static void sort_captures(br_capture *captures, int n)
 static bool make_captures(br_walk *w, int n, br_tensor *const *inputs)
 {
     if (n <= 0 || !inputs) {
-        br_fail(BR_ERROR_ARGUMENT, w->op, "got %d inputs, expected at least one", n);
+        br_fail(BR_ERROR_ARGUMENT, w->op,
+                n > 0 ? "inputs is NULL, but n_inputs is %d"
+                      : "got %d inputs, expected at least one",
+                n);
         return false;
     }
     for (int i = 0; i < n; i++) {
@@ -230,7 +233,9 @@ bool br_backward_all(int n, br_tensor *const *tensors, br_tensor *const *gradien
     if (br__failed())
         return false;
     if (n <= 0 || !tensors) {
-        br_fail(BR_ERROR_ARGUMENT, "backward", "got %d tensors, expected at least one", n);
+        br_fail(BR_ERROR_ARGUMENT, "backward",
+                n > 0 ? "tensors is NULL, but n is %d" : "got %d tensors, expected at least one",
+                n);
         return false;
     }
     br_walk w; /* initialized field by field: the heap's array need not be cleared */

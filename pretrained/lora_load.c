@@ -383,6 +383,10 @@ static bool add(loading *l, bool is_trainable)
         o.init_lora_weights = BR_LORA_INIT_FALSE;
         ok = br__lora_add_to(l->model, &o, &l->targets);
         br_skip_init(skipped);
+        br_lora_set *set = br__lora_set_of(l->model->state);
+        if (ok) /* for br_lora_save() */
+            br__lora_adapter(set, o.adapter_name)->options.init_lora_weights =
+                l->config.options.init_lora_weights;
     }
     if (ok)
         assign_all(l, is_trainable);

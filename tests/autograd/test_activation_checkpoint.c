@@ -392,6 +392,50 @@ Test(activation_checkpoint, errors)
     br_scope_end(scope);
 }
 
+static br_tensor *first_inner(br_tensor *const *in, int n, void *context)
+{
+    (void)n, (void)context;
+    return br_exp(in[0]);
+}
+
+static br_tensor *second_inner(br_tensor *const *in, int n, void *context)
+{
+    (void)n, (void)context;
+    return br_exp(in[0]);
+}
+
+/* Its second run nests a checkpoint of another function, or with another number of inputs. */
+static br_tensor *nests_otherwise(br_tensor *const *in, int n, void *context)
+{
+    int *calls = context;
+    br_tensor *two[] = { in[0], in[0] };
+    (void)n;
+    switch ((*calls)++) {
+    case 1:
+        return br_activation_checkpoint(second_inner, NULL, 1, two, NULL);
+    case 3:
+        return br_activation_checkpoint(first_inner, NULL, 2, two, NULL);
+    default:
+        return br_activation_checkpoint(first_inner, NULL, 1, two, NULL);
+    }
+}
+
+Test(activation_checkpoint, a_nested_checkpoint_must_be_the_same)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1), BR_F64), true);
+    int calls = 0;
+    for (int i = 0; i < 2; i++) {
+        br_tensor *y = br_activation_checkpoint(nests_otherwise, &calls, 1, &x, NULL);
+        check_fails(br_backward(y), "a nested checkpoint differs between the two runs of the "
+                                    "function, which must be identical: one function in the "
+                                    "first, another in the second");
+    }
+    cr_assert(br_backward(br_activation_checkpoint(nests_otherwise, &calls, 1, &x, NULL)), "%s",
+              br_error_message());
+    br_scope_end(scope);
+}
+
 static br_tensor *scaled(br_tensor *const *in, int n, void *context)
 {
     (void)n;

@@ -229,6 +229,23 @@ Test(backward, errors)
     br_scope_end(scope);
 }
 
+/* A number without a list, or a list without a number, does not mean "all leaves". */
+Test(backward, chosen_inputs_need_a_list_and_a_number)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(2), BR_F32), true), *grads[2];
+    br_tensor *y = br_sum(x);
+    br_backward_options none = *BR_OPTIONS(br_backward, .n_inputs = 2);
+    check_fails(br_backward_with(y, &none), "backward: inputs is NULL, but n_inputs is 2");
+    br_backward_options zero = *BR_OPTIONS(br_backward, .inputs = &x);
+    check_fails(br_backward_with(y, &zero), "backward: got 0 inputs, expected at least one");
+    check_fails(br_grad(1, &y, 2, NULL, grads, NULL), "grad: inputs is NULL, but n_inputs is 2");
+    check_fails(br_grad(1, &y, 0, &x, grads, NULL), "grad: got 0 inputs, expected at least one");
+    check_fails(br_backward_all(2, NULL, NULL, NULL), "backward: tensors is NULL, but n is 2");
+    cr_assert_null(br_grad_of(x));
+    br_scope_end(scope);
+}
+
 Test(backward, fails_while_an_error_is_pending)
 {
     br_scope *scope = br_scope_begin();

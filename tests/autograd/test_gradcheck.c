@@ -56,6 +56,27 @@ Test(gradcheck, the_fast_mode_calls_the_function_three_times)
     br_scope_end(scope);
 }
 
+/* Returns x times factors[0] + factors[1], with a gradient of factors[0] alone. */
+static br_tensor *scaled_in_secret(br_tensor *const *inputs, int n, void *factors)
+{
+    (void)n;
+    const double *f = factors;
+    return br_add(br_mul_scalar(inputs[0], f[0]), br_mul_scalar(br_detach(inputs[0]), f[1]));
+}
+
+/* As in PyTorch, |gradient - difference| may be atol + rtol |difference|. */
+Test(gradcheck, rtol_is_relative_to_the_difference)
+{
+    br_scope *scope = br_scope_begin();
+    const br_gradcheck_options *loose = BR_OPTIONS(br_gradcheck, .rtol = 0.6, .atol = 0);
+    br_tensor *x = input(0.5);
+    double larger_difference[] = { 1, 1 }, larger_gradient[] = { 2, -1 };
+    cr_assert(br_gradcheck(scaled_in_secret, larger_difference, 1, &x, loose), "%s",
+              br_error_message());
+    check_fails(br_gradcheck(scaled_in_secret, larger_gradient, 1, &x, loose), "gradcheck: ");
+    br_scope_end(scope);
+}
+
 Test(gradcheck, the_fast_mode_names_the_wrong_element)
 {
     br_scope *scope = br_scope_begin();

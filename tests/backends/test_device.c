@@ -255,6 +255,28 @@ Test(device, operands_on_two_devices)
     br_scope_end(scope);
 }
 
+/* Operands of two dtypes are converted only after their devices have been compared. */
+Test(device, operands_of_two_dtypes_on_two_devices)
+{
+    static const struct {
+        const char *name;
+        br_tensor *(*function)(br_tensor *a, br_tensor *b);
+    } cases[] = {
+        { "eq", br_eq },           { "ne", br_ne },   { "lt", br_lt },   { "le", br_le },
+        { "gt", br_gt },           { "ge", br_ge },   { "add", br_add }, { "sub", br_sub },
+        { "mul", br_mul },         { "div", br_div }, { "pow", br_pow }, { "maximum", br_maximum },
+        { "minimum", br_minimum },
+    };
+    br_tensor *x = numbers(), *y = on(0, br_to(numbers(), BR_F64));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_expect_null(cases[i].function(x, y), "%s", cases[i].name);
+        cr_expect_eq(strncmp(br_error_message(), cases[i].name, strlen(cases[i].name)), 0, "%s: %s",
+                     cases[i].name, br_error_message());
+        cr_expect(strstr(br_error_message(), ": a [2, 2] is on cpu"), "%s", br_error_message());
+        br_clear_error();
+    }
+}
+
 Test(device, a_copy_in_place_may_cross_devices)
 {
     br_scope *scope = br_scope_begin();

@@ -323,6 +323,11 @@ Test(chat, refused_when_run)
         { "{{ [d, missing] | tojson }}", "'missing' is undefined" },
         { "{{ range(200000) }}", "range has more than 100000 numbers" },
         { "{{ 'Σ' | lower }}", "another case of U+03A3 is not supported" },
+        { "{{ {l: 1} }}", "a 'list' cannot be a key" },
+        { "{{ {'a': 1, d: 2} }}", "a 'dict' cannot be a key" },
+        { "{{ {(1, (2, l)): 3} }}", "a 'list' cannot be a key" },
+        { "{{ d.get(l) }}", "a 'list' cannot be a key" },
+        { "{{ [l, l] | unique | list }}", "a 'list' cannot be a key" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_fails(render(cases[i].template, "{\"d\": {}, \"l\": [1, 2, 3]}"), cases[i].error);

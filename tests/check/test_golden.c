@@ -134,6 +134,35 @@ Test(golden, bad_metadata_is_refused)
                 "/nonexistent/file");
 }
 
+static void forward_that_fails(br_check *check, void *module)
+{
+    (void)check, (void)module;
+    br_raise(BR_ERROR_STATE, "forward fails");
+}
+
+/* A run that fails leaves nothing of an earlier run, such as its optimizer. */
+Test(golden, a_check_can_run_again)
+{
+    br_check *check = br_check_open(ADAM);
+    br_check_result result;
+    const golden_model *model = golden_bert_models;
+    while (strcmp(model->name, br_check_model(check)) != 0)
+        model++;
+    for (int i = 0; i < 2; i++) {
+        cr_assert(br_check_seed(check));
+        void *module = model->build(check);
+        cr_assert(br_check_run(check, module, model->forward, &result), "%s", br_error_message());
+        cr_assert(result.excess <= 1);
+        check_fails(br_check_run(check, module, forward_that_fails, &result), "forward fails");
+        br_module_free(module);
+        br_linear *other = br_linear_new(2, 3, true); /* has no parameter of the file */
+        cr_assert(!br_check_run(check, other, model->forward, &result));
+        br_clear_error();
+        br_module_free(other);
+    }
+    br_check_close(check);
+}
+
 /* ---- Other dtypes ---------------------------------------------------------------------------- */
 
 #define IN(d) ((br_check_mode){ .converts = true, .dtype = (d) })

@@ -43,6 +43,19 @@ Test(cli_finetune, has_the_losses_of_transformers)
     check_losses(6, losses);
 }
 
+/* The models are trained with the dropout of their configuration. */
+Test(cli_finetune, trains_with_dropout)
+{
+    write_data(pairs);
+    program_check(RUN "--lr 0.01 --steps 1 --set held_out=0", 0, "Wrote ");
+    program_shell("sed 's/.*\"loss\": \\([^,}]*\\).*/\\1/' $OUT/run/log.jsonl >$OUT/without && "
+                  "test -s $OUT/without && "
+                  "sed -i 's/pdrop\": 0.0/pdrop\": 0.5/' $OUT/gpt2/config.json");
+    program_check(RUN "--lr 0.01 --steps 1 --set held_out=0 --overwrite", 0, "Wrote ");
+    program_shell("sed 's/.*\"loss\": \\([^,}]*\\).*/\\1/' $OUT/run/log.jsonl >$OUT/with && "
+                  "test -s $OUT/with && ! cmp -s $OUT/with $OUT/without");
+}
+
 /* All examples are one batch, whose mean loss does not depend on how they are arranged. */
 Test(cli_finetune, packing_has_the_losses_of_transformers)
 {

@@ -54,6 +54,16 @@ Test(cli_finetune_classify, new_labels)
     program_check("classify -m $OUT/run/model -p 'a aa' aaa -k 4", 0, "  zz\n");
 }
 
+/* A model with two labels of one name cannot tell which of them an example has: a new head. */
+Test(cli_finetune_classify, labels_that_are_not_unique)
+{
+    write_data("text,label\na aa,LABEL_0\naaa a aaaa,LABEL_2\n");
+    program_shell("sed -i 's/\"1\": \"LABEL_1\"/\"1\": \"LABEL_0\"/' $OUT/bert/config.json && "
+                  "grep -q '\"1\": \"LABEL_0\"' $OUT/bert/config.json");
+    program_check(TUNE "--steps 1 --set held_out=0 --preset full", 0,
+                  "which have random values now: classifier.weight, classifier.bias");
+}
+
 Test(cli_finetune_classify, several_labels_of_a_text)
 {
     static const double losses[] = { 0.75594002, 0.732285917, 0.716087162, 0.705681622 };

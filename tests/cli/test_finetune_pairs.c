@@ -121,6 +121,29 @@ Test(cli_finetune_pairs, preferences_are_evaluated)
     program_check(PREFERENCE "--steps 1 --set show_every=0", 0, "before ");
 }
 
+/* Each answer is shown with its own probability: that of many tokens is less than that of one. */
+Test(cli_finetune_pairs, preferences_are_shown)
+{
+    static char output[1 << 14];
+    write_data("prompt,chosen,rejected\nab c,d,e1f2g3h4i5\nat,x,9a8b7c6d5e\n");
+    cr_assert_eq(program_run(PREFERENCE "--steps 1 --lr 1e-12 --set held_out=0", output, sizeof output),
+                 0, "%s", output);
+    const char *at = strstr(output, "\nchosen");
+    cr_assert(at, "%s", output);
+    for (int row = 0; row < 2; row++) {
+        double now[2], before[2];
+        for (int k = 0; k < 2; k++) {
+            at = at ? strstr(at, "(log-probability ") : NULL;
+            cr_assert(at &&
+                          sscanf(at, "(log-probability %lf, before %lf)", &now[k], &before[k]) == 2,
+                      "%s", output);
+            at++;
+            cr_expect(fabs(now[k] - before[k]) < 1e-3 * fabs(before[k]), "%s", output);
+        }
+        cr_expect(now[0] > now[1] + 10 && now[0] < 0, "row %d: %g, %g", row, now[0], now[1]);
+    }
+}
+
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 Test(cli_finetune_pairs, refused)

@@ -1,5 +1,6 @@
 /* tests/cli/test_info.c - brasa info, run as a program. */
 #include "tests/io/files.h"
+#include "tests/pretrained/gguf_writer.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -366,4 +367,21 @@ Test(cli_info, gguf_files_that_are_recognized)
     output = run("none.gguf", &status);
     cr_assert_eq(status, 1);
     expect(output, "none.gguf: cannot be opened");
+}
+
+/* An array is shown in full up to 4 elements. Of a longer one, 4 are shown, and their number. */
+Test(cli_info, arrays_of_a_gguf_file)
+{
+    gguf_writer w = { 0 };
+    const int32_t numbers[] = { 1, 2, 3, 4, 5 };
+    w_string(&w, "general.architecture", "none");
+    w_numbers(&w, "array.four", W_INT32, 4, numbers);
+    w_numbers(&w, "array.five", W_INT32, 5, numbers);
+    char path[600];
+    snprintf(path, sizeof path, "%s", files_path("m.gguf"));
+    w_end(&w, path);
+    int status;
+    const char *output = run(path, &status);
+    expect(output, "  array.four            array    [1, 2, 3, 4]\n");
+    expect(output, "  array.five            array    [1, 2, 3, 4] (5 elements)\n");
 }

@@ -7,9 +7,9 @@
  * rank. A further argument is for tests/distributed/run: with `die` and `exit`, one rank ends
  * early; with `late`, one does not come to a collective; with `uneven`, one has no data for a
  * sharded optimizer; with `sent`, one fails in backward after it has sent a gradient; with
- * `crossed`, two ranks use two groups in different orders; with `callers`, there is no progress
- * thread; with `unwatched` and --forked, one rank cannot connect to the watch, and dies; with
- * `machines` and --forked, one rank has another host name, and dies. */
+ * `crossed`, two ranks use two groups in different orders; with `callers`, there is neither a
+ * progress thread nor a time limit; with `unwatched` and --forked, one rank cannot connect to the
+ * watch, and dies; with `machines` and --forked, one rank has another host name, and dies. */
 #include "tests/distributed/sockets.h"
 #include "tests/distributed/test.h"
 
@@ -219,7 +219,10 @@ int main(int argc, char **argv)
     br_dist_options options = br_dist_defaults();
     options.comm = forked ? &comm : NULL;
     options.progress_thread = strcmp(mode, "callers") != 0;
-    options.timeout = strcmp(mode, "late") == 0 ? 0.5 : options.timeout;
+    if (strcmp(mode, "late") == 0)
+        options.timeout = 0.5;
+    else if (!options.progress_thread)
+        options.timeout = 0; /* no limit */
     br_set_error_callback(print_warning, NULL);
     if (strcmp(mode, "unwatched") == 0 && comm.rank == comm.size - 1)
         use_up_descriptors();

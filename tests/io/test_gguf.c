@@ -229,6 +229,18 @@ Test(gguf, types_of_values)
     check_fails(br_gguf_string(f, "value.int8", NULL), "int8, expected a string");
     check_fails(br_gguf_string(f, "list.string", NULL),
                 "\"list.string\" is an array of type string, expected a string");
+    size_t length = 7; /* the length of no text is 0 */
+    check_fails(br_gguf_string(f, "value.int8", &length), "int8, expected a string");
+    cr_assert_eq(length, 0);
+    length = 7;
+    check_fails(br_gguf_string(f, "none", &length), "the file has no metadata");
+    cr_assert_eq(length, 0);
+    length = 7;
+    check_fails(br_gguf_list_string(f, "list.int32", 0, &length), "int32, expected");
+    cr_assert_eq(length, 0);
+    length = 7;
+    check_fails(br_gguf_list_string(f, "list.string", 3, &length), "index 3 is out of range");
+    cr_assert_eq(length, 0);
     br_gguf_close(f);
 }
 

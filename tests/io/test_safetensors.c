@@ -74,6 +74,15 @@ Test(safetensors, empty_and_scalar_tensors)
     cr_assert_eq(br_size(e, 2), 2);
     br_safetensors_close(file);
 
+    /* An empty tensor comes before the tensor that begins at its place, whatever their names. */
+    file = open_with("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+                     "\"z\":{\"dtype\":\"F64\",\"shape\":[0],\"data_offsets\":[0,0]},"
+                     "\"b\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[4,4]}}   ",
+                     4);
+    cr_assert_eq(br_numel(br_safetensors_get(file, "a")), 1);
+    cr_assert_eq(br_numel(br_safetensors_get(file, "z")), 0);
+    br_safetensors_close(file);
+
     file = open_with("{}", 0);
     cr_assert_eq(br_safetensors_count(file), 0);
     cr_assert_eq(br_safetensors_metadata_count(file), 0);
@@ -85,6 +94,10 @@ Test(safetensors, empty_and_scalar_tensors)
 
     file = open_with("{\"__metadata__\":{\"only\":\"this\"}}", 0);
     cr_assert_str_eq(br_safetensors_metadata(file, "only"), "this");
+    cr_assert_str_eq(br_safetensors_metadata_key(file, 0), "only");
+    check_fails(br_safetensors_metadata_key(file, 1),
+                "metadata index 1 is out of range: the file has 1 metadata entries");
+    check_fails(br_safetensors_metadata_key(file, -1), "metadata index -1 is out of range");
     br_safetensors_close(file);
 }
 

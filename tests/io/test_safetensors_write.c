@@ -2,6 +2,7 @@
  * existing file. */
 #include "tensor/tensor_internal.h"
 #include "tests/io/files.h"
+#include "tests/memory.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -287,4 +288,22 @@ Test(safetensors_write, a_full_disk_leaves_the_old_file)
     }
     free(before);
     cr_assert(br_safetensors_save(PATH, LIST({ "x", large }), 0, NULL));
+}
+
+/* A transposed tensor is copied before it is written, when the file has been begun already. */
+static bool save_transposed(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_t(br_ones(BR_SHAPE(300, 500), BR_F32));
+    const bool saved = x && br_safetensors_save(PATH, LIST({ "x", x }), 0, NULL);
+    br_scope_end(scope);
+    cr_assert_eq(files_count(), 1, "a temporary file is left");
+    return saved;
+}
+
+Test(safetensors_write, a_failing_allocation_leaves_no_temporary_file)
+{
+    files_write(PATH, "old", 3);
+    br_thread_cleanup();
+    fail_in_turn(save_transposed, "save_transposed");
 }

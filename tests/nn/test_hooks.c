@@ -229,6 +229,29 @@ Test(module_hooks, see_and_replace_gradients)
     br_scope_end(scope);
 }
 
+/* A pass that ends at the module's parameters does not reach its input, where the gradient of the
+ * output is released. The next pass releases it. */
+Test(module_hooks, passes_that_end_inside_of_the_module)
+{
+    const int64_t live = br_live_tensors();
+    br_linear *linear = threefold();
+    br_scope *scope = br_scope_begin();
+    br_module_register_full_backward_hook(br_base(linear), look_at_gradients, "b");
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1, 2), BR_F32), true), *dw;
+    br_tensor *y = br_sum(br_forward(linear, x));
+    calls[0] = '\0';
+    for (int i = 0; i < 3; i++)
+        cr_assert(
+            br_grad(1, &y, 1, &linear->weight, &dw, BR_OPTIONS(br_grad, .retain_graph = true)),
+            "%s", br_error_message());
+    cr_assert_str_eq(calls, "");
+    br_backward(y);
+    cr_assert(shown_output == 2 && shown_input == 6);
+    br_module_free(linear);
+    br_scope_end(scope);
+    cr_assert_eq(br_live_tensors(), live, "a gradient leaks");
+}
+
 /* A forward pass that fails after its hooks were told leaves nothing to the next one. */
 Test(module_hooks, a_pass_that_failed)
 {

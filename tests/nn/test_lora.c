@@ -246,6 +246,34 @@ Test(lora, bf16_equals_pefts)
     br_scope_end(scope);
 }
 
+/* An adapter that is converted with its model has bf16 matrices. Their product is computed in f32
+ * and rounded once, as in peft. */
+Test(lora, the_product_of_a_converted_adapter_is_rounded_once)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_manual_seed(5);
+    br_linear *layer = br_linear_new(6, 5, false);
+    const char *const all[] = { "all-linear" };
+    br_sequential *model = br_sequential_new(BR_MODULES(layer));
+    cr_assert(
+        br_lora_add(br_base(model), BR_OPTIONS(br_lora, .n_target_modules = 1,
+                                               .target_modules = all, .r = 4, .lora_alpha = 3)),
+        "%s", br_error_message());
+    br_module_to(br_base(model), BR_BF16);
+    br_tensor *a = br_module_get(br_base(model), "0.lora_A.default.weight");
+    br_tensor *b = br_module_get(br_base(model), "0.lora_B.default.weight");
+    cr_assert_eq(br_dtype_of(a), BR_BF16);
+    br_copy_(b, br_randn(BR_SHAPE(5, 4), BR_F32));
+    br_copy_(a, br_randn(BR_SHAPE(4, 6), BR_F32));
+    br_tensor *product = br_mm(br_to(b, BR_F32), br_to(a, BR_F32));
+    product = br_to(br_mul_scalar(product, 0.75), BR_BF16);
+    br_tensor *expected = br_add(layer->weight, product);
+    cr_assert(br_lora_merge(br_base(model)));
+    cr_assert(br_equal(layer->weight, expected));
+    br_module_free(model);
+    br_scope_end(scope);
+}
+
 Test(lora, initial_values_are_pefts)
 {
     br_scope *scope = br_scope_begin();

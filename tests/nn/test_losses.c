@@ -140,6 +140,13 @@ Test(loss_modules, linear_cross_entropy_refuses)
                   "out_features is -2");
     check_refused(br_linear_cross_entropy_loss_new(4, 4, 2, NULL, true, NULL),
                   "out_features has 0 dimensions");
+    const int64_t ones[BR_MAX_DIMS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    check_refused(br_linear_cross_entropy_loss_new(4, 4, BR_MAX_DIMS - 1, ones, true, NULL),
+                  "out_features has 7 dimensions, must have 0 .. 6");
+    br_module_free(br_linear_cross_entropy_loss_new(4, 4, BR_MAX_DIMS - 2, ones, true, NULL));
+    check_ok();
+    check_refused(br_linear_cross_entropy_loss_new(4, 4, -1, ones, true, NULL),
+                  "out_features has -1 dimensions");
     check_refused(br_linear_cross_entropy_loss_new(4, INT64_MAX, BR_SHAPE(2), true, NULL),
                   "too large");
     check_refused(

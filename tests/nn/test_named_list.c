@@ -113,6 +113,8 @@ Test(named_list, misspelled_patterns_cause_a_warning)
     br_named_list_free(br_named_list_filter(all, 1, &(const char *){ "baxs." }, false)); /* two */
     cr_assert_str_eq(text, "");
     br_named_list_free(br_named_list_filter(all, 1, globs + 1, true)); /* not a misspelling */
+    br_named_list_free(br_named_list_filter(all, 1, &(const char *){ "weigh?" }, false));
+    br_named_list_free(br_named_list_filter(all, 1, &(const char *){ "bia?" }, true));
     cr_assert_eq(br_freeze(br_base(linear), "b*"), 1);
     cr_assert_str_eq(text, "");
     br_set_error_callback(NULL, NULL);

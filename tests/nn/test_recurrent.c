@@ -251,3 +251,26 @@ Test(recurrent, errors)
     }
     br_scope_end(scope);
 }
+
+/* The gradient of the outputs may be any view. */
+Test(recurrent, strides_of_the_gradient)
+{
+    for (int i = 0; i < 3; i++) {
+        br_scope *scope = br_scope_begin();
+        br_manual_seed(4);
+        br_rnn *self = makers[i](2, 3, BR_OPTIONS(br_rnn, .num_layers = 1));
+        br_module_to(br_base(self), BR_F64);
+        br_tensor *x = random_leaf(BR_SHAPE(4, 2, 2)), *view = br_randn(BR_SHAPE(3, 2, 4), BR_F64);
+        view = br_transpose(view, 0, 2);
+        br_tensor *gradients[] = { view, br_contiguous(view) }, *dx[2];
+        for (int k = 0; k < 2; k++) {
+            br_tensor *y = br_rnn_forward(self, x, NULL, NULL, NULL, NULL);
+            cr_assert(
+                br_grad(1, &y, 1, &x, &dx[k], BR_OPTIONS(br_grad, .gradients = &gradients[k])),
+                "%s", br_error_message());
+        }
+        cr_assert(br_equal(dx[0], dx[1]), "%s", br_module_class(br_base(self)));
+        br_module_free(self);
+        br_scope_end(scope);
+    }
+}

@@ -54,3 +54,44 @@ Test(second_order, gradients_of_gradients)
     }
     cr_assert(checked > 100, "only %d operations have second gradients", checked);
 }
+
+/* A gradient that is recorded is often computed by another formula than one that is not. Both must
+ * be equal, or the second-order gradient is that of another function. */
+Test(second_order, recorded_gradients_equal_others)
+{
+    letter_sizes letters = default_letter_sizes();
+    int checked = 0;
+    for_each_case(c)
+    {
+        if (c->no_gradient)
+            continue;
+        br_scope *scope = br_scope_begin();
+        br_tensor *x[MAX_CASE_INPUTS], *wanted[MAX_CASE_INPUTS];
+        br_tensor *dx[2][MAX_CASE_INPUTS] = { { NULL } };
+        int n_wanted = 0;
+        br_manual_seed(SEED);
+        for (int i = 0; i < case_num_inputs(c); i++) {
+            x[i] = case_input(c, i, &letters, BR_F64);
+            if (case_is_real(c, i))
+                wanted[n_wanted++] = br_set_requires_grad(x[i], true);
+        }
+        br_tensor *y = c->call(x, case_num_inputs(c), NULL);
+        br_tensor *dy = y ? br_randn(br_ndim(y), br_sizes(y), BR_F64) : NULL;
+        bool ok = dy;
+        for (int recorded = 0; ok && recorded < 2; recorded++)
+            ok = br_grad(1, &y, n_wanted, wanted, dx[recorded],
+                         BR_OPTIONS(br_grad, .gradients = &dy, .retain_graph = true,
+                                    .create_graph = recorded, .allow_unused = true));
+        bool refused = !ok && strstr(br_error_message(), "cannot be differentiated again");
+        cr_expect(ok || refused, "%s: %s", c->label, br_error_message());
+        for (int i = 0; ok && i < n_wanted; i++)
+            cr_expect(!dx[0][i] == !dx[1][i] &&
+                          (!dx[0][i] ||
+                           br_allclose(br_detach(dx[0][i]), br_detach(dx[1][i]), 1e-9, 1e-9)),
+                      "%s: the gradients with respect to input %d differ", c->label, i);
+        checked += ok;
+        br_clear_error();
+        br_scope_end(scope);
+    }
+    cr_assert(checked > 100, "only %d operations have second gradients", checked);
+}

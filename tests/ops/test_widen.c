@@ -242,6 +242,35 @@ Test(widen, products_of_integers)
     br_scope_end(scope);
 }
 
+/* Every operand may be a view with any strides. */
+Test(widen, products_of_views_of_integers)
+{
+    static const br_dtype dtypes[] = { BR_I64, BR_I32, BR_I8, BR_U8 };
+    br_scope *scope = br_scope_begin();
+    for (int i = 0; i < 4; i++) {
+        br_tensor *all = integers(dtypes[i], BR_SHAPE(4, 6, 6));
+        br_tensor *lines[] = { br_select(br_select(all, 0, 1), 1, 2),      /* a column */
+                               br_slice(br_select(all, 1, 0), 1, 0, 6, 1), /* [4, 6] */
+                               br_expand(br_select(br_select(br_narrow(all, 2, 3, 1), 0, 1), 0, 1),
+                                         BR_SHAPE(6)) };
+        br_tensor *line = br_select(lines[1], 0, 3);
+        br_tensor *matrices[] = { br_t(br_select(all, 0, 2)), br_select(all, 2, 1), /* [4, 6] */
+                                  br_slice(all, 0, 0, 4, 2), br_transpose(all, 1, 2) };
+        br_tensor *vectors[] = { lines[0], lines[2], line };
+        for (int v = 0; v < 3; v++) {
+            for (int m = 0; m < 4; m++) {
+                check_product(dtypes[i], matrices[m], vectors[v]);
+                if (m != 1)
+                    check_product(dtypes[i], vectors[v], matrices[m]);
+                check_product(dtypes[i], matrices[m], matrices[0]);
+                check_product(dtypes[i], matrices[0], m == 1 ? br_t(matrices[m]) : matrices[m]);
+            }
+            check_product(dtypes[i], vectors[v], vectors[(v + 1) % 3]);
+        }
+    }
+    br_scope_end(scope);
+}
+
 /* More work than one task has. */
 Test(widen, large_products_of_integers)
 {

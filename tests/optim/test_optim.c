@@ -286,6 +286,12 @@ Test(optim, a_loaded_momentum_is_not_initialized_again)
     cr_assert_eq(state->count, SGD_OPTIONS);
     br_named_list_free(state);
     br_named_list_free(empty);
+    cr_assert(br_optim_set_half_update(second, BR_HALF_MASTER), "%s", br_error_message());
+    cr_assert(br_optim_set_half_update(second, BR_HALF_NEAREST), "%s", br_error_message());
+    /* As in a new optimizer: the first step does not dampen the gradient. */
+    before = value(b, "0.weight");
+    br_optim_step(second);
+    check_close(value(b, "0.weight"), before - 1, 1e-6);
     br_optim_free(first);
     br_optim_free(second);
     br_module_free(a);

@@ -429,6 +429,37 @@ Test(own_kinds, messages_name_the_state)
     br_module_free(b);
 }
 
+static bool refuse_silently(br_optim_work *work)
+{
+    (void)work;
+    return false;
+}
+
+Test(own_kinds, a_function_that_fails_silently_is_named)
+{
+    const struct {
+        br_optim_kind kind;
+        const char *message;
+    } cases[] = {
+        { { .name = "odd", .defaults = &lion_defaults, .step = refuse_silently },
+          "odd: step for 0.weight returned false without setting an error" },
+        { { .name = "odd",
+            .defaults = &lion_defaults,
+            .states = { { .name = "exp_avg" }, { .name = "step", .make = br_optim_counter } },
+            .prepare = refuse_silently,
+            .update = lion_update },
+          "odd: prepare for 0.weight returned false without setting an error" },
+    };
+    br_sequential *a = model_new();
+    set_gradients(a, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        br_optim *optim = br_optim_for(&cases[i].kind, br_base(a), NULL);
+        check_fails(br_optim_step(optim), cases[i].message);
+        br_optim_free(optim);
+    }
+    br_module_free(a);
+}
+
 Test(own_kinds, new_values_may_be_existing_tensors)
 {
     const br_optim_kind kind = { .name = "odd",

@@ -333,6 +333,27 @@ Test(scheduler, mismatched_state_is_refused)
     run_free(&b);
 }
 
+/* The name of a child's value begins with the child's number. */
+Test(scheduler, states_of_children_have_their_numbers)
+{
+    run r = run_new(make_sequential);
+    br_named_list *state = br_scheduler_state_dict(r.schedulers[0]);
+    static const char *const values[] = { "last_epoch", "base_lrs", "last_lrs" };
+    int found[5] = { 0 };
+    for (int64_t i = 0; i < state->count; i++) {
+        const char *name = state->items[i].name;
+        int child = name[1] == '.' ? name[0] - '0' : 4;
+        cr_assert(child >= 0 && child <= 4, "%s", name);
+        cr_expect_null(strchr(child < 4 ? name + 2 : name, '.'), "%s", name);
+        for (int k = 0; k < 3; k++)
+            found[child] += strcmp(child < 4 ? name + 2 : name, values[k]) == 0;
+    }
+    for (int child = 0; child < 5; child++)
+        cr_expect_eq(found[child], 3, "child %d", child);
+    br_named_list_free(state);
+    run_free(&r);
+}
+
 Test(scheduler, is_restored_from_a_checkpoint)
 {
     char path[] = "/tmp/brasa_scheduler_XXXXXX";
@@ -407,7 +428,13 @@ Test(scheduler, arguments_are_checked)
     check_fails(br_exponential_lr(o, NAN), "gamma is nan");
     check_fails(br_multi_step_lr(o, 2, (int64_t[]){ 5, -3 }, 0.5),
                 "milestone 1 is -3, must be at least 0");
+    check_fails(br_step_lr(o, 1, NAN), "gamma is nan");
+    check_fails(br_multi_step_lr(o, 1, (int64_t[]){ 5 }, NAN), "gamma is nan");
+    check_fails(br_constant_lr(o, NAN, 3), "factor is nan, must be in 0 .. 1");
+    check_fails(br_linear_lr(o, NAN, 1, 3), "start_factor is nan");
+    check_fails(br_linear_lr(o, 0.5, NAN, 3), "end_factor is nan");
     check_fails(br_constant_lr(o, 2, 3), "factor is 2, must be in 0 .. 1");
+    check_fails(br_constant_lr(o, -0.1, 3), "factor is -0.1, must be in 0 .. 1");
     check_fails(br_linear_lr(o, 0, 1, 3), "start_factor is 0");
     check_fails(br_linear_lr(o, 1, 1, -1), "total_iters is -1");
     check_fails(br_cosine_annealing_lr(o, 0, 0), "t_max is 0");
@@ -430,6 +457,49 @@ Test(scheduler, arguments_are_checked)
     check_fails(br_one_cycle_lr(adagrad, &options), "adagrad has no momentum");
     br_optim_free(adagrad);
     run_free(&r);
+}
+
+/* The cycle begins with max_momentum, which PyTorch sets as `momentum` or as the first beta. */
+#define CHECK_MOMENTUM(kind, field)                                                               \
+    do {                                                                                          \
+        br_optim *optim = br_##kind(br_base(layer), NULL);                                        \
+        br_scheduler *cycle = br_one_cycle_lr(                                                    \
+            optim, BR_OPTIONS(br_one_cycle, .max_lr = 1, .total_steps = 9, .max_momentum = 0.7)); \
+        cr_assert_not_null(cycle, #kind ": %s", br_error_message());                              \
+        const br_##kind##_options *options = br_optim_group_options(optim, 0);                    \
+        cr_expect_eq(options->field, 0.7, #kind ": %g", options->field);                          \
+        br_scheduler_free(cycle);                                                                 \
+        br_optim_free(optim);                                                                     \
+    } while (0)
+#define CHECK_NO_MOMENTUM(kind)                                                              \
+    do {                                                                                     \
+        br_optim *optim = br_##kind(br_base(layer), NULL);                                   \
+        check_fails(                                                                         \
+            br_one_cycle_lr(optim, BR_OPTIONS(br_one_cycle, .max_lr = 1, .total_steps = 9)), \
+            #kind " has no momentum to cycle");                                              \
+        br_optim_free(optim);                                                                \
+    } while (0)
+
+Test(scheduler, one_cycle_changes_the_momentum_of_each_kind)
+{
+    br_linear *layer = br_linear_new(3, 2, false);
+    CHECK_MOMENTUM(sgd, momentum);
+    CHECK_MOMENTUM(rmsprop, momentum);
+    CHECK_MOMENTUM(muon, momentum);
+    CHECK_MOMENTUM(adam, beta1);
+    CHECK_MOMENTUM(adamw, beta1);
+    CHECK_MOMENTUM(adamax, beta1);
+    CHECK_MOMENTUM(nadam, beta1);
+    CHECK_MOMENTUM(radam, beta1);
+    CHECK_MOMENTUM(lion, beta1);
+    CHECK_MOMENTUM(sparse_adam, beta1);
+    CHECK_NO_MOMENTUM(adagrad);
+    CHECK_NO_MOMENTUM(adadelta);
+    CHECK_NO_MOMENTUM(rprop);
+    CHECK_NO_MOMENTUM(asgd);
+    CHECK_NO_MOMENTUM(adafactor);
+    CHECK_NO_MOMENTUM(lbfgs);
+    br_module_free(layer);
 }
 
 Test(scheduler, one_cycle_checks_each_rate)

@@ -575,3 +575,30 @@ Test(auto_config, betas_of_0)
     cr_assert(c.rope.beta_fast == 32 && c.rope.beta_slow == 1);
     br_auto_config_free(config);
 }
+
+/* The factor of YaRN is the ratio of the two lengths if the file has none. */
+Test(auto_config, yarn_without_a_factor)
+{
+    br_auto_config *config =
+        with("{\"model_type\": \"llama\", \"max_position_embeddings\": 96, \"rope_scaling\": "
+             "{\"type\": \"yarn\", \"original_max_position_embeddings\": 64}}");
+    br_llama_config c = br_llama_config_from(config);
+    check_ok();
+    cr_assert(c.rope.type == BR_ROPE_YARN && c.rope.factor == 1.5, "%g", c.rope.factor);
+    br_auto_config_free(config);
+}
+
+/* Where transformers needs a number for a dropout, null is not one. */
+Test(auto_config, a_dropout_that_must_not_be_null)
+{
+    static const char *const rows[][2] = { { "distilbert", "seq_classif_dropout" },
+                                           { "albert", "classifier_dropout_prob" } };
+    for (int i = 0; i < 2; i++) {
+        char text[100];
+        snprintf(text, sizeof text, "{\"model_type\": \"%s\", \"%s\": null}", rows[i][0],
+                 rows[i][1]);
+        br_auto_config *config = with(text);
+        check_fails(br_hf_bert_config_from(config).hidden_size, rows[i][1]);
+        br_auto_config_free(config);
+    }
+}

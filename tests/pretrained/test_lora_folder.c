@@ -4,6 +4,7 @@
 #include "tests/io/files.h"
 
 #include <brasa/brasa.h>
+#include <jansson.h>
 
 TestSuite(lora_folder, .init = files_begin, .fini = files_end);
 
@@ -253,6 +254,49 @@ Test(lora_folder, saved_adapters_have_pefts_keys_and_load_again)
         br_module_free(model);
         model = load_base(c, dir, NULL);
         check_logits(c, model, 2e-5);
+        br_module_free(model);
+        br_scope_end(scope);
+    }
+}
+
+/* Values that do not depend on the names of modules, or on the versions of libraries. */
+static void check_same_configuration(const char *from, const char *to)
+{
+    static const char *const keys[] = { "bias",
+                                        "exclude_modules",
+                                        "fan_in_fan_out",
+                                        "inference_mode",
+                                        "init_lora_weights",
+                                        "lora_dropout",
+                                        "peft_type",
+                                        "r",
+                                        "task_type",
+                                        "use_dora",
+                                        "use_rslora",
+                                        "lora_alpha",
+                                        "layers_to_transform" };
+    json_t *want = json_load_file(from, 0, NULL), *got = json_load_file(to, 0, NULL);
+    cr_assert(want && got);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *a = json_object_get(want, keys[i]), *b = json_object_get(got, keys[i]);
+        cr_expect(a && b &&
+                      (json_is_number(a) ? json_number_value(a) == json_number_value(b)
+                                         : json_equal(a, b)),
+                  "%s: %s", from, keys[i]);
+    }
+    json_decref(want);
+    json_decref(got);
+}
+
+Test(lora_folder, saved_adapters_have_pefts_values)
+{
+    for (int i = 0; i < N_CASES; i++) {
+        br_scope *scope = br_scope_begin();
+        char from[600];
+        snprintf(from, sizeof from, ADAPTERS "%s/adapter_config.json", cases[i].name);
+        br_module *model = load_base(&cases[i], folder_of(cases[i].name), NULL);
+        cr_assert(br_lora_save(folder(), model, NULL), "%s", br_error_message());
+        check_same_configuration(from, files_path("adapter_config.json"));
         br_module_free(model);
         br_scope_end(scope);
     }

@@ -434,6 +434,26 @@ Test(pipeline, entities_of_padded_batches)
     br_pipeline_free(p);
 }
 
+/* The rows of a batch are sorted by length; an error has the number of the text. */
+Test(pipeline, tagging_names_the_text)
+{
+    make_folder(NULL);
+    FILE *words = fopen(files_path("vocab.txt"), "a");
+    cr_assert(words && fputs("zebra\n", words) >= 0 && fclose(words) == 0);
+    br_pipeline *p = br_pipeline_load(files_path("."), BR_TASK_TOKEN_CLASSIFICATION, NULL, NULL);
+    cr_assert(p, "%s", br_error_message());
+    const br_text bad = { "zebra in ada", -1 };
+    br_entities *found[3];
+    for (int i = 0; i < 3; i++) {
+        br_text texts[] = { { "in", -1 }, { "ada in ada in ada", -1 }, { "ada in ada in", -1 } };
+        texts[i] = bad;
+        char part[60];
+        snprintf(part, sizeof part, "texts[%d] has the token 'zebra'", i);
+        check_fails(br_pipeline_tag_batch(p, 3, texts, NULL, found), part);
+    }
+    br_pipeline_free(p);
+}
+
 /* Progress is told, and a failure leaves no entities. */
 Test(pipeline, tagging_that_stops)
 {
@@ -510,6 +530,10 @@ Test(pipeline, calls_that_do_not_fit)
     check_fails(br_pipeline_classify(p, 1, &text, NULL, NULL),
                 "texts[0] has 16 tokens, more than the model's limit of 14; the option max_length "
                 "= 14 (brasa classify: --max-length 14) truncates it");
+    br_text both[] = { text, { "ada", -1 }, { "in", -1 } };
+    check_fails(br_pipeline_classify(p, 3, both, NULL, NULL), "texts[0] has 16 tokens");
+    both[0] = both[1], both[1] = text;
+    check_fails(br_pipeline_classify(p, 3, both, NULL, NULL), "texts[1] has 16 tokens");
     cr_assert(br_pipeline_classify(p, 1, &text, NULL, BR_OPTIONS(br_classify, .max_length = 14)));
     check_fails(br_pipeline_classify(p, 1, NULL, NULL, NULL), "texts is NULL");
     check_fails(br_pipeline_classify(p, -1, &text, NULL, NULL), "n is -1, must be at least 0");

@@ -123,6 +123,27 @@ Test(profile, convolutions)
     br_scope_end(scope);
 }
 
+/* Backward reads x and dy for the sums, and again for dx. With given statistics, dx needs no x. */
+Test(profile, gradients_of_batch_norm)
+{
+    enum { N = 3, C = 4, L = 5, ALL = N * C * L };
+    for (int training = 0; training < 2; training++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(N, C, L), BR_F32), true);
+        br_tensor *mean = br_zeros(BR_SHAPE(C), BR_F32), *var = br_ones(BR_SHAPE(C), BR_F32);
+        br_profile *p = br_profile_begin();
+        br_tensor *y = br_f_batch_norm(x, mean, var, NULL, NULL, training, 0.1, 1e-5);
+        br_backward_with(y,
+                         BR_OPTIONS(br_backward, .gradient = br_ones(BR_SHAPE(N, C, L), BR_F32)));
+        cr_assert(br_profile_end(p), "%s", br_error_message());
+        const br_profile_event *e = find(p, "batch_norm", BR_PROFILE_BACKWARD, "", 0);
+        cr_expect_eq(e->bytes, 4 * (2 * ALL + C + 2 * ALL + (training ? ALL : 0)),
+                     "%lld, training %d", (long long)e->bytes, training);
+        br_profile_free(p);
+        br_scope_end(scope);
+    }
+}
+
 /* FLOPs are those of the scores and of the products with values, for pairs of query and key that
  * are not masked. Backward recomputes the scores. Besides the result, forward stores each query's
  * largest score and sum of exponentials. */

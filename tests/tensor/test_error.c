@@ -28,6 +28,11 @@ Test(error, the_first_error_is_kept)
     br_clear_error();
     br_raise_text(BR_OK, NULL); /* BR_OK is not a valid error code */
     cr_assert_eq(br_error_code(), BR_ERROR_ARGUMENT);
+    cr_assert_str_eq(br_error_message(), "(no message)");
+    br_clear_error();
+    br_raise(BR_ERROR_IO, NULL);
+    cr_assert_eq(br_error_code(), BR_ERROR_IO);
+    cr_assert_str_eq(br_error_message(), "(no message)");
     br_clear_error();
 }
 

@@ -36,6 +36,8 @@ static int train(const run *r, const char *out)
         assignments[request.n_assignments++] = (assignment){ .value = r->fails_on_rank_1 };
     if (r->fails_on_rank_2 && br_dist_rank(NULL) == 2)
         assignments[request.n_assignments++] = (assignment){ .value = r->fails_on_rank_2 };
+    if (r->out_on_rank_1 && br_dist_rank(NULL) == 1)
+        request.out = r->out_on_rank_1;
     if (r->kernels_on_rank_1 && br_dist_rank(NULL) == 1)
         cr_assert(br__force_kernels(r->kernels_on_rank_1));
     const volatile sig_atomic_t stop = 1;

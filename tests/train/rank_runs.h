@@ -13,6 +13,7 @@ typedef struct run {
     bool resume;
     const char *fails_on_rank_1; /* a setting that only rank 1 has; NULL: none */
     const char *fails_on_rank_2;
+    const char *out_on_rank_1;     /* a directory of its own; NULL: that of the other ranks */
     const char *kernels_on_rank_1; /* for br__force_kernels(); NULL: those of the other ranks */
     const recipe *modified;        /* a changed copy of the recipe; NULL: none */
     double watch_limit;            /* 0: the default */

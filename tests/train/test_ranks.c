@@ -194,6 +194,22 @@ Test(ranks, ranks_that_do_not_fit_are_refused)
         check_refused(r, "rank 1 has another unit for bf16 than rank 0");
 }
 
+/* Ranks that do not share a file system may have different checkpoints. */
+Test(ranks, ranks_that_have_done_other_steps_are_refused)
+{
+    run r = { "bert-scratch", NULL, { "steps=2", "accumulate=2" }, .ranks = 1 };
+    cr_assert_eq(train_ranks(&r, in_directory("refused")), TRAIN_DONE);
+    r = (run){ "bert-scratch", NULL, { "steps=3", "accumulate=2" }, .ranks = 1 };
+    cr_assert_eq(train_ranks(&r, in_directory("other")), TRAIN_DONE);
+    r = (run){ "bert-scratch",
+               NULL,
+               { "steps=4", "accumulate=2" },
+               2,
+               .resume = true,
+               .out_on_rank_1 = in_directory("other") };
+    check_refused(r, "rank 1 has another number of steps done than rank 0");
+}
+
 /* A signal that reaches only one rank stops all of them after the same step. */
 Test(ranks, any_rank_can_be_asked_to_stop)
 {

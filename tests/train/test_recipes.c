@@ -52,6 +52,30 @@ Test(recipes, copy_task_as_written_stays_at_chance)
     program_shell("tail -n 1 $OUT/log.jsonl | grep -Eq '\"new_loss\": 4\\.[5-9]'");
 }
 
+/* A character that is two columns wide takes the place of two others. */
+Test(recipes, bert_pads_words_by_columns)
+{
+    program_shell("for w in ab cd ef gh ij kl; do printf '%s \\345\\271\\264 \\346\\234\\210 "
+                  "\\345\\244\\251%s\\n' $w $w; done >$OUT/words");
+    static char output[1 << 15];
+    cr_assert_eq(program_run("train bert-scratch --preset small --steps 1 --data $OUT/words --out "
+                             "$OUT/bert",
+                             output, sizeof output),
+                 0, "%s", output);
+    int wide = 0, others = 0;
+    for (const char *at = output; (at = strstr(at, " is ")); at++) {
+        const char *model = strstr(at, " model: ");
+        cr_assert(model, "%s", at);
+        int here = 0; /* wide characters, which have three bytes and two columns */
+        for (const char *p = at; p < model; p++)
+            here += (*p & 0xf0) == 0xe0;
+        cr_expect_eq(model - at, 4 + 14 + here, "%.60s", at);
+        wide += here > 0;
+        others += here == 0;
+    }
+    cr_assert(wide > 0 && others > 0, "%s", output);
+}
+
 Test(recipes, copy_task_resumes)
 {
     check_resuming("copy-task", "", "--preset small --set num_samples=3 --set eval_every=2", 5, 8);

@@ -468,6 +468,10 @@ Test(decompositions, lu_solve)
                 "pivots has dtype f64, must be i32");
     check_fails(br_linalg_lu_solve(lu, br_select(pivots, 0, 0), b, true, false),
                 "pivots [5] must have the shape of lu [2, 5, 5] without the last dimension");
+    check_fails(br_linalg_lu_solve(lu, br_narrow(pivots, 1, 0, 4), b, true, false),
+                "pivots [2, 4] must have the shape of lu [2, 5, 5] without the last dimension");
+    check_fails(br_linalg_lu_solve(lu, br_narrow(pivots, 0, 0, 1), b, true, false),
+                "pivots [1, 5] must have the shape of lu [2, 5, 5] without the last dimension");
     check_fails(br_linalg_lu_solve(lu, br_zeros_like(pivots), b, true, false),
                 "pivots of matrix 0 must be in 1 .. 5");
     check_fails(br_linalg_lu_solve(lu, br_full(BR_SHAPE(2, 5), 6, BR_I32), b, true, false),

@@ -300,3 +300,19 @@ Test(distance, the_mean_of_kl_div_causes_a_warning)
     cr_assert_eq(warnings, 1);
     br_set_error_callback(NULL, NULL);
 }
+
+/* As in PyTorch, the denominator x (1 - x) of the gradient is at least 1e-12, so that it is finite
+ * where a probability is 0 or 1. */
+Test(distance, gradients_of_binary_cross_entropy_are_finite)
+{
+    br_scope *scope = br_scope_begin();
+    for (int composed = 0; composed < 2; composed++) {
+        br_tensor *x = leaf(br_from_f64(BR_SHAPE(4), (double[]){ 0, 0, 1, 1 })), *dx;
+        br_tensor *t = br_from_f64(BR_SHAPE(4), (double[]){ 0, 1, 0, 1 });
+        br_tensor *y = br_binary_cross_entropy(x, t, NULL, BR_REDUCTION_SUM);
+        cr_assert(br_grad(1, &y, 1, &x, &dx, BR_OPTIONS(br_grad, .create_graph = composed)), "%s",
+                  br_error_message());
+        check_equals(br_detach(dx), 0, -1e12, 1e12, 0);
+    }
+    br_scope_end(scope);
+}

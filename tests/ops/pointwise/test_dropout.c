@@ -63,6 +63,28 @@ Test(dropout, eval_mode_and_edge_cases_of_p)
     check_shape(br_f_dropout(br_zeros(BR_SHAPE(0, 2), BR_F32), 0.5, true), BR_SHAPE(0, 2));
 }
 
+/* Without a mask, the input is returned, and no random number is generated. */
+Test(dropout, generates_no_numbers_that_it_does_not_need)
+{
+    br_tensor *(*const functions[])(br_tensor * x, double p, bool training) = {
+        br_f_dropout,   br_f_dropout1d,     br_f_dropout2d,
+        br_f_dropout3d, br_f_alpha_dropout, br_f_feature_alpha_dropout
+    };
+    br_tensor *x = br_ones(BR_SHAPE(2, 3, 2, 2), BR_F32),
+              *empty = br_zeros(BR_SHAPE(0, 3, 2, 2), BR_F32);
+    br_rng_state before, after;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        br_tensor *in = i == 1 ? br_select(x, 0, 0) : x,
+                  *none = i == 1 ? br_select(empty, 1, 0) : empty;
+        br_get_rng_state(&before);
+        cr_expect(br_shares_storage(functions[i](in, 0, true), in), "function %d, p = 0", (int)i);
+        cr_expect(br_shares_storage(functions[i](in, 0.5, false), in), "function %d, eval", (int)i);
+        cr_expect_eq(br_numel(functions[i](none, 0.5, true)), 0, "function %d", (int)i);
+        br_get_rng_state(&after);
+        cr_expect_eq(memcmp(&before, &after, sizeof before), 0, "function %d", (int)i);
+    }
+}
+
 /* Dropped elements are left out: they become zeros with the sign of the element, as in PyTorch,
  * even if they are infinite or NaN, where PyTorch gives NaN. The same holds for gradients. With
  * p = 1 all elements are dropped. */

@@ -457,3 +457,80 @@ Test(reduce, an_empty_list_of_dimensions_means_all)
     check_shape(br_mean_dim(x, 0, NULL, true), BR_SHAPE(1, 1));
     br_scope_end(scope);
 }
+
+/* ---- Numbers that are not floating-point ----------------------------------------------------- */
+
+static br_tensor *product(br_tensor *x)
+{
+    return br_prod(x);
+}
+
+static br_tensor *largest(br_tensor *x)
+{
+    return br_amax(x, 0, NULL, false);
+}
+
+static br_tensor *smallest(br_tensor *x)
+{
+    return br_amin(x, 0, NULL, false);
+}
+
+static br_tensor *place_of_largest(br_tensor *x)
+{
+    return br_argmax(x, BR_ALL, false);
+}
+
+static br_tensor *place_of_smallest(br_tensor *x)
+{
+    return br_argmin(x, BR_ALL, false);
+}
+
+static br_tensor *how_many(br_tensor *x)
+{
+    return br_count_nonzero(x, 0, NULL);
+}
+
+/* The elements of a view with gaps are reduced row by row, in several calls of a kernel. */
+Test(reduce, views_of_all_dtypes)
+{
+    static const struct {
+        const char *name;
+        br_tensor *(*function)(br_tensor *x);
+        bool of_bool;
+    } cases[] = {
+        { "sum", br_sum, true },
+        { "prod", product, true },
+        { "any", br_any, true },
+        { "all", br_all, true },
+        { "amax", largest, true },
+        { "amin", smallest, true },
+        { "argmax", place_of_largest, false },
+        { "argmin", place_of_smallest, false },
+        { "count_nonzero", how_many, true },
+    };
+    static const br_dtype dtypes[] = { BR_F32, BR_F64,  BR_BF16, BR_F16, BR_I64,
+                                       BR_I32, BR_BOOL, BR_U8,   BR_I8 };
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        br_scope *scope = br_scope_begin();
+        br_manual_seed(6);
+        /* Numbers of which a few are not 1; the largest and the smallest are in the first row. */
+        br_tensor *all = br_ones(BR_SHAPE(3, 4, 5), BR_F32);
+        br_data_f32(all)[1] = 3, br_data_f32(all)[2] = 0.25f, br_data_f32(all)[47] = 2;
+        for (int zero = 0; zero < 2; zero++) {
+            br_data_f32(all)[1] = zero ? 0 : 3;
+            br_tensor *x = br_narrow(br_to(all, dtypes[d]), 2, 1, 3);
+            br_tensor *views[] = { x, br_transpose(x, 0, 1), br_narrow(x, 1, 0, 2) };
+            for (int v = 0; v < 3; v++)
+                for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                    if (dtypes[d] == BR_BOOL && !cases[i].of_bool)
+                        continue;
+                    br_tensor *got = cases[i].function(views[v]);
+                    br_tensor *want = cases[i].function(br_contiguous(views[v]));
+                    check_ok();
+                    cr_expect(br_equal(got, want), "%s of %s, view %d: %g, not %g", cases[i].name,
+                              br_dtype_name(dtypes[d]), v, br_item(got), br_item(want));
+                }
+        }
+        br_scope_end(scope);
+    }
+}

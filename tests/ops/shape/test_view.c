@@ -373,3 +373,27 @@ Test(view, tile_with_fewer_counts)
     cr_assert(br_equal(y, br_cat(BR_INPUTS(x, x), 1)));
     br_scope_end(scope);
 }
+
+/* Every entry of a list of results is NULL after a failure, also the last one. */
+Test(view, lists_of_results_are_null_after_a_failure)
+{
+    br_tensor *x = iota(BR_SHAPE(6, 2), BR_F32), *y = iota(BR_SHAPE(5), BR_F32), *list[3];
+    br_tensor *const tensors[] = { x, x, y };
+    for (int i = 0; i < 9; i++) {
+        list[0] = list[1] = list[2] = x;
+        int n = i == 0   ? br_broadcast_tensors(3, tensors, list)
+                : i == 1 ? br_meshgrid(3, tensors, BR_INDEXING_IJ, list)
+                : i == 2 ? br_split(x, 2, 2, 3, list)
+                : i == 3 ? br_split(x, 1, 0, 3, list) /* 6 parts */
+                : i == 4 ? br_split_with_sizes(x, 3, (int64_t[]){ 1, 2, 4 }, 0, list)
+                : i == 5 ? br_chunk(x, 0, 0, 3, list)
+                : i == 6 ? br_chunk(x, 6, 0, 3, list)
+                : i == 7 ? br_unbind(x, 3, 3, list)
+                         : br_unbind(x, 0, 3, list);
+        cr_expect_eq(n, -1, "call %d", i);
+        cr_expect(br_failed(), "call %d", i);
+        for (int k = 0; k < 3; k++)
+            cr_expect_null(list[k], "call %d, result %d", i, k);
+        br_clear_error();
+    }
+}
