@@ -126,8 +126,9 @@ Test(cli_finetune_pairs, preferences_are_shown)
 {
     static char output[1 << 14];
     write_data("prompt,chosen,rejected\nab c,d,e1f2g3h4i5\nat,x,9a8b7c6d5e\n");
-    cr_assert_eq(program_run(PREFERENCE "--steps 1 --lr 1e-12 --set held_out=0", output, sizeof output),
-                 0, "%s", output);
+    cr_assert_eq(
+        program_run(PREFERENCE "--steps 1 --lr 1e-12 --set held_out=0", output, sizeof output), 0,
+        "%s", output);
     const char *at = strstr(output, "\nchosen");
     cr_assert(at, "%s", output);
     for (int row = 0; row < 2; row++) {

@@ -460,29 +460,6 @@ Test(decoders, positions_that_differ)
     check_positions_differ(&a, &b, "rope_parameters");
 }
 
-/* Each number of the positions of global layers, and of those of local layers. */
-Test(decoders, each_number_of_the_positions_differs)
-{
-    static const size_t numbers[] = {
-        offsetof(br_rope_options, theta),           offsetof(br_rope_options, factor),
-        offsetof(br_rope_options, low_freq_factor), offsetof(br_rope_options, high_freq_factor),
-        offsetof(br_rope_options, beta_fast),       offsetof(br_rope_options, beta_slow),
-        offsetof(br_rope_options, mscale),          offsetof(br_rope_options, mscale_all_dim),
-        offsetof(br_rope_options, attention_factor)
-    };
-    for (size_t i = 0; i < 2 * sizeof numbers / sizeof *numbers; i++) {
-        br_llama_config a = small();
-        a.rope = *BR_OPTIONS(br_rope, .type = BR_ROPE_YARN, .factor = 2,
-                             .original_max_position_embeddings = 4, .mscale = 0.5,
-                             .mscale_all_dim = 0.25, .attention_factor = 3);
-        a.local_rope = a.rope;
-        br_llama_config b = a;
-        br_rope_options *changed = i % 2 ? &b.local_rope : &b.rope;
-        *(double *)(void *)((char *)changed + numbers[i / 2]) += 0.5;
-        check_positions_differ(&a, &b, "rope_parameters");
-    }
-}
-
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 static void check_refused(br_llama_config c, const char *message)

@@ -587,18 +587,3 @@ Test(auto_config, yarn_without_a_factor)
     cr_assert(c.rope.type == BR_ROPE_YARN && c.rope.factor == 1.5, "%g", c.rope.factor);
     br_auto_config_free(config);
 }
-
-/* Where transformers needs a number for a dropout, null is not one. */
-Test(auto_config, a_dropout_that_must_not_be_null)
-{
-    static const char *const rows[][2] = { { "distilbert", "seq_classif_dropout" },
-                                           { "albert", "classifier_dropout_prob" } };
-    for (int i = 0; i < 2; i++) {
-        char text[100];
-        snprintf(text, sizeof text, "{\"model_type\": \"%s\", \"%s\": null}", rows[i][0],
-                 rows[i][1]);
-        br_auto_config *config = with(text);
-        check_fails(br_hf_bert_config_from(config).hidden_size, rows[i][1]);
-        br_auto_config_free(config);
-    }
-}

@@ -130,6 +130,22 @@ static bool load_and_ask(void)
     return ok;
 }
 
+/* Where transformers needs a number for a dropout, null is not one. */
+Test(auto_config_bad, a_dropout_that_must_not_be_null)
+{
+    static const char *const rows[][2] = { { "distilbert", "seq_classif_dropout" },
+                                           { "albert", "classifier_dropout_prob" } };
+    for (int i = 0; i < 2; i++) {
+        char text[100];
+        snprintf(text, sizeof text, "{\"model_type\": \"%s\", \"%s\": null}", rows[i][0],
+                 rows[i][1]);
+        br_auto_config *config = load(text, strlen(text));
+        cr_assert(config, "%s", br_error_message());
+        check_fails(br_hf_bert_config_from(config).hidden_size, rows[i][1]);
+        br_auto_config_free(config);
+    }
+}
+
 Test(auto_config_bad, memory_runs_out)
 {
     files_write(files_path("config.json"), file, sizeof file - 1);
