@@ -391,6 +391,8 @@ static void addcmul_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *first = br_saved(node, FIRST), *second = br_saved(node, SECOND);
     dx[INPUT] = dy;
+    if (!first && !second)
+        return; /* only the input needs a gradient */
     BR_WIDEN(&first, &second, &dy);
     br_tensor *scaled = br_mul_scalar(dy, *(const double *)br_params(node));
     if (br_needs_input_grad(node, FIRST))
@@ -403,6 +405,8 @@ static void addcdiv_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *first = br_saved(node, FIRST), *second = br_saved(node, SECOND);
     dx[INPUT] = dy;
+    if (!second)
+        return; /* only the input needs a gradient */
     BR_WIDEN(&first, &second, &dy);
     br_tensor *share = br_div(br_mul_scalar(dy, *(const double *)br_params(node)), second);
     if (br_needs_input_grad(node, FIRST))
