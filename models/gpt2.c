@@ -327,7 +327,7 @@ br_tensor *br_gpt2_forward(br_gpt2 *self, br_tensor *input_ids, const br_gpt2_op
         return br_leave(self, NULL);
     const zoo_unpacked others = { o->attention_mask, o->position_ids, o->cache, o->attentions };
     pass p = begin_pass(input_ids, o);
-    p.starts = zoo_decoder_starts(op, input_ids, o->cu_seqlens, &others);
+    p.starts = zoo_unpadded_starts(op, input_ids, o->cu_seqlens, &others);
     br_tensor *x = run_blocks(self, embed(self, input_ids, o, p.starts), &p, o);
     if (br_error_pending())
         zoo_clear_outputs(outputs);

@@ -162,7 +162,7 @@ static pass begin_pass(const br_gpt_neox *self, br_tensor *ids, const br_gpt_neo
 {
     int64_t past = br_cache_length(o->cache), n = br_size(ids, 1);
     const zoo_unpacked others = { o->attention_mask, o->position_ids, o->cache, o->attentions };
-    pass p = { .cache = o->cache, .starts = zoo_decoder_starts(op, ids, o->cu_seqlens, &others) };
+    pass p = { .cache = o->cache, .starts = zoo_unpadded_starts(op, ids, o->cu_seqlens, &others) };
     if (n > 1 && (past > 0 || o->attention_mask))
         p.visible = zoo_visible_past(ids, past, n);
     else

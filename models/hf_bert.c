@@ -1,6 +1,7 @@
 /* models/hf_bert.c - Hugging Face's BertModel and the base models of its relatives. The heads are
  * in hf_bert_heads.c. */
 #include "models/hf_bert_internal.h"
+#include "models/packed.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -134,17 +135,13 @@ static br_hf_bert_self_attention *new_self_attention(br_hf_bert_config c)
 }
 
 /* Returns the context [1, tokens, hidden_size] of a packed batch. */
-static br_tensor *attend_packed(br_hf_bert_self_attention *self, br_tensor *x, br_tensor *starts)
+static br_tensor *attend_packed(br_hf_bert_self_attention *self, br_tensor *x, const pass *p)
 {
-    if (br_error_pending())
-        return NULL;
-    const int64_t tokens = br_size(x, 1), heads = self->num_attention_heads;
     br_linear *const layers[] = { self->query, self->key, self->value };
     br_tensor *qkv[3];
     for (int i = 0; i < 3; i++)
-        qkv[i] = br_reshape(br_linear_forward(layers[i], x), BR_SHAPE(tokens, heads, -1));
-    br_tensor *context = br_varlen_attn(qkv[0], qkv[1], qkv[2], starts, NULL, NULL);
-    return br_reshape(context, BR_SHAPE(1, tokens, -1));
+        qkv[i] = zoo_split_heads(br_linear_forward(layers[i], x), self->num_attention_heads);
+    return zoo_attend_texts(qkv, &(zoo_attention){ .bias = p->bias }, p->starts, 0);
 }
 
 /* Returns the context [B, S, hidden_size]. Stores the probabilities in *attention unless
@@ -156,7 +153,7 @@ static br_tensor *attend(br_hf_bert_self_attention *self, br_tensor *x, const pa
     br_scope *scope = br_scope_current();
     int64_t heads = self->num_attention_heads;
     if (p->starts)
-        return br_leave(self, attend_packed(self, x, p->starts));
+        return br_leave(self, attend_packed(self, x, p));
     br_tensor *q = zoo_split_heads(br_linear_forward(self->query, x), heads);
     br_tensor *k = zoo_split_heads(br_linear_forward(self->key, x), heads);
     br_tensor *v = br_tap("value", zoo_split_heads(br_linear_forward(self->value, x), heads));
@@ -338,7 +335,7 @@ static br_tensor *encode(br_hf_bert_encoder *self, const br_hf_bert_config *c, b
     br_enter(self);
     br_scope *scope = br_scope_current();
     if (!br_error_pending())
-        p.bias = bias_of(self, br_size(x, 1), p.visible);
+        p.bias = bias_of(self, p.starts ? zoo_longest_text(p.starts) : br_size(x, 1), p.visible);
     for (int64_t i = 0; i < zoo_hf_bert_layers(c) && !br_error_pending(); i++) {
         br_tensor **attention = o->attentions ? &o->attentions[i] : NULL;
         x = br_scope_replace(x, run_layer(layer_at(self, c, i), x, &p, attention));
@@ -418,8 +415,8 @@ static void clear_outputs(const br_hf_bert *self, const br_hf_bert_options *o)
 /* Returns the pooler's output, [B, hidden_size]. */
 static br_tensor *pool(br_hf_bert_dense *pooler, br_tensor *x, br_tensor *starts)
 {
-    br_tensor *rows = zoo_hf_bert_enough_rows(zoo_hf_bert_first_tokens(x, starts), starts);
-    return zoo_hf_bert_own_rows(activate(pooler, rows), starts);
+    br_tensor *rows = zoo_enough_rows(zoo_first_tokens(x, starts), starts);
+    return zoo_own_rows(activate(pooler, rows), starts);
 }
 
 br_tensor *br_hf_bert_forward(br_hf_bert *self, br_tensor *input_ids,

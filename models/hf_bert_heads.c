@@ -1,5 +1,6 @@
 /* models/hf_bert_heads.c - the pretraining heads and classifiers of BERT and its relatives. */
 #include "models/hf_bert_internal.h"
+#include "models/packed.h"
 
 #include <inttypes.h>
 
@@ -339,8 +340,8 @@ static br_tensor *classify_states(br_hf_bert_classifier *self, br_tensor *x, br_
         return NULL;
     if (self->task != BR_TASK_SEQUENCE_CLASSIFICATION)
         return classify(self, x);
-    br_tensor *rows = pooled ? pooled : zoo_hf_bert_first_tokens(x, starts);
-    return zoo_hf_bert_own_rows(classify(self, zoo_hf_bert_enough_rows(rows, starts)), starts);
+    br_tensor *rows = pooled ? pooled : zoo_first_tokens(x, starts);
+    return zoo_own_rows(classify(self, zoo_enough_rows(rows, starts)), starts);
 }
 
 br_tensor *br_hf_bert_classifier_forward(br_hf_bert_classifier *self, br_tensor *input_ids,

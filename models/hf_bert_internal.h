@@ -137,13 +137,6 @@ br_tensor *zoo_hf_bert_starts(const br_hf_bert *self, const br_tensor *ids,
 /* Returns the positions of the tokens of each text, i64 [1, tokens]. */
 br_tensor *zoo_hf_bert_packed_positions(const br_hf_bert_embeddings *self, br_tensor *ids,
                                         br_tensor *starts);
-/* Returns the rows of the texts' first tokens, [B, size], of states [B, S, size] or [1, tokens,
- * size]. */
-br_tensor *zoo_hf_bert_first_tokens(br_tensor *x, br_tensor *starts);
-/* Appends rows to the B rows of a packed batch, so that the products of a head do not depend on B;
- * and removes them. */
-br_tensor *zoo_hf_bert_enough_rows(br_tensor *x, br_tensor *starts);
-br_tensor *zoo_hf_bert_own_rows(br_tensor *x, br_tensor *starts);
 /* Moves the outputs requested by the options from the innermost scope to the enclosing one. */
 void zoo_hf_bert_store_outputs(const br_hf_bert *self, const br_hf_bert_options *options);
 

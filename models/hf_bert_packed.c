@@ -4,10 +4,6 @@
 
 #include <inttypes.h>
 
-/* Products of fewer rows than this may sum in another order (backends/cpu/gemm/gemm_choice.c). With
- * more rows, the result of a row does not depend on the number of rows. */
-enum { ENOUGH_ROWS = 16 };
-
 /* ---- Where the texts begin ------------------------------------------------------------------- */
 
 /* Checks what a packed batch excludes. */
@@ -20,8 +16,6 @@ static bool good_packed_options(const br_hf_bert *self, const br_hf_bert_options
         found = "attentions", mend = ": give each text a row of its own";
     else if (br_recorder_is_open())
         found = "an open recorder", mend = ": give each text a row of its own";
-    else if (self->encoder->relative_attention_bias)
-        found = "relative positions (model type mpnet)", mend = ": give each text a row of its own";
     else if (br_is_training(br_base(self)) && self->config.attention_probs_dropout_prob > 0)
         found = "dropout of the attention", mend = ": call br_eval(), or make the model without it";
     if (found)
@@ -79,28 +73,4 @@ br_tensor *zoo_hf_bert_packed_positions(const br_hf_bert_embeddings *self, br_te
     br_free(at);
     br_free(positions);
     return result;
-}
-
-/* ---- Rows of texts --------------------------------------------------------------------------- */
-
-br_tensor *zoo_hf_bert_first_tokens(br_tensor *x, br_tensor *starts)
-{
-    if (!starts || br_error_pending())
-        return br_select(x, 1, 0);
-    br_tensor *first = br_narrow(starts, 0, 0, br_numel(starts) - 1);
-    return br_index_select(br_select(x, 0, 0), 0, br_to_device(first, br_device_of(x)));
-}
-
-br_tensor *zoo_hf_bert_enough_rows(br_tensor *x, br_tensor *starts)
-{
-    if (!starts || br_error_pending() || br_size(x, 0) >= ENOUGH_ROWS)
-        return x;
-    br_tensor *rest =
-        br_new_zeros(x, BR_SHAPE(ENOUGH_ROWS - br_size(x, 0), br_size(x, 1)), br_dtype_of(x));
-    return br_cat(2, (br_tensor *[]){ x, rest }, 0);
-}
-
-br_tensor *zoo_hf_bert_own_rows(br_tensor *x, br_tensor *starts)
-{
-    return !starts || br_error_pending() ? x : br_narrow(x, 0, 0, br_numel(starts) - 1);
 }

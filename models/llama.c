@@ -320,7 +320,7 @@ static void begin_passes(const br_llama *self, br_tensor *ids, const br_llama_op
 {
     const br_llama_config *c = &self->config;
     const zoo_unpacked others = { o->attention_mask, o->position_ids, o->cache, o->attentions };
-    br_tensor *starts = zoo_decoder_starts(op, ids, o->cu_seqlens, &others);
+    br_tensor *starts = zoo_unpadded_starts(op, ids, o->cu_seqlens, &others);
     br_tensor *at = starts ? zoo_packed_positions(op, ids, starts, 0)
                            : zoo_positions(op, ids, o->position_ids, o->cache);
     bool needed[N_PASSES] = { false };

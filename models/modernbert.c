@@ -1,5 +1,6 @@
 /* models/modernbert.c - Hugging Face's ModernBertModel. The heads are in modernbert_heads.c. */
 #include "models/modernbert_internal.h"
+#include "models/packed.h"
 
 BR_DEFINE_DEFAULTS(br_modernbert)
 
@@ -15,28 +16,28 @@ br_layer_norm *zoo_modernbert_norm(const br_modernbert_config *c)
 
 /* What all layers of a type share in a forward pass. */
 typedef struct pass {
-    br_tensor *visible; /* as in zoo_attention */
+    br_tensor *visible; /* as in zoo_attention; in a packed batch, of the longest text */
     br_tensor *cos, *sin;
+    br_tensor *starts; /* of the texts of a packed batch; NULL: another batch */
+    int64_t unmasked;  /* texts of so many tokens need no `visible` */
 } pass;
 
-/* Heads of `size` numbers have the positions `rope`. */
-static pass begin_pass(const br_tensor *x, const br_rope_options *rope, int64_t size,
+/* Heads of `size` numbers have the positions `at` by `rope`. */
+static pass begin_pass(const br_tensor *x, br_tensor *at, const br_rope_options *rope, int64_t size,
                        br_tensor *visible)
 {
     pass p = { .visible = visible };
-    if (br_error_pending())
-        return p;
-    br_tensor *positions = br_new_arange(x, 0, (double)br_size(x, 1), 1, BR_I64);
-    br_rope(positions, size, br_dtype_of(x), rope, &p.cos, &p.sin);
+    if (!br_error_pending())
+        br_rope(at, size, br_dtype_of(x), rope, &p.cos, &p.sin);
     return p;
 }
 
-/* Returns bool [1 or B, 1, S, S], true where a query may attend to the key in a local layer.
- * `keys` are the visible keys, or NULL: all. Returns `keys` if no two tokens are too far apart. */
-static br_tensor *visible_nearby(const br_tensor *x, int64_t distance, br_tensor *keys)
+/* Returns bool [1 or B, 1, n, n], true where a query may attend to the key in a local layer, for
+ * texts of n tokens. `keys` are the visible keys, or NULL: all. Returns `keys` if no two tokens are
+ * too far apart. */
+static br_tensor *visible_nearby(const br_tensor *x, int64_t n, int64_t distance, br_tensor *keys)
 {
-    int64_t n = br_error_pending() ? 0 : br_size(x, 1);
-    if (n - 1 <= distance)
+    if (br_error_pending() || n - 1 <= distance)
         return keys;
     br_tensor *all = br_new_ones(x, BR_SHAPE(1, 1, n, n), BR_BOOL);
     br_tensor *near = br_triu(br_tril(all, distance), -distance);
@@ -94,7 +95,9 @@ static br_tensor *attend(br_modernbert_attention *self, br_tensor *x, const pass
     br_tensor *v = br_tap("value", zoo_split_heads(qkv[2], heads));
     zoo_attention a = { .visible = p->visible, .weights = attention };
     a.dropout_p = br_is_training(br_base(self)) ? self->attention_dropout : 0;
-    br_tensor *context = zoo_attend(q, k, v, &a);
+    br_tensor *context =
+        p->starts ? zoo_attend_texts((br_tensor *[]){ q, k, v }, &a, p->starts, p->unmasked)
+                  : zoo_attend(q, k, v, &a);
     if (attention)
         br_scope_return(scope, *attention);
     return br_leave(self, br_dropout_forward(self->out_drop, br_linear_forward(self->Wo, context)));
@@ -147,8 +150,9 @@ static br_tensor *run_layer_once(br_modernbert_layer *self, br_tensor *x, const 
 
 static br_tensor *run_layer_alone(void *self, br_tensor *const *inputs, const void *args)
 {
-    (void)args;
-    return run_layer_once(self, inputs[0], &(pass){ inputs[1], inputs[2], inputs[3] }, NULL);
+    const int64_t *unmasked = args;
+    const pass p = { inputs[1], inputs[2], inputs[3], inputs[4], *unmasked };
+    return run_layer_once(self, inputs[0], &p, NULL);
 }
 
 /* Runs a layer, in an activation checkpoint if the module has them. */
@@ -157,7 +161,8 @@ static br_tensor *run_layer(br_modernbert_layer *self, br_tensor *x, const pass 
 {
     if (attention)
         return run_layer_once(self, x, p, attention);
-    return br_module_run(self, run_layer_alone, BR_INPUTS(x, p->visible, p->cos, p->sin), NULL, 0);
+    return br_module_run(self, run_layer_alone, BR_INPUTS(x, p->visible, p->cos, p->sin, p->starts),
+                         &p->unmasked, sizeof p->unmasked);
 }
 
 /* ---- ModernBertModel ------------------------------------------------------------------------- */
@@ -211,6 +216,13 @@ static br_tensor *run_layers(br_modernbert *self, br_tensor *x, const pass passe
     return x;
 }
 
+br_tensor *zoo_modernbert_starts(const br_tensor *ids, const br_modernbert_options *o)
+{
+    const zoo_unpacked others = { .attention_mask = o->attention_mask,
+                                  .attentions = o->attentions };
+    return zoo_unpadded_starts(op, ids, o->cu_seqlens, &others);
+}
+
 /* Embeds the ids, and runs the layers. */
 static br_tensor *run(br_modernbert *self, br_tensor *ids, const br_modernbert_options *o)
 {
@@ -218,12 +230,18 @@ static br_tensor *run(br_modernbert *self, br_tensor *ids, const br_modernbert_o
     br_tensor *x = embed(self->embeddings, ids);
     if (br_error_pending())
         return NULL;
-    int64_t size = c->hidden_size / c->num_attention_heads;
+    const int64_t size = c->hidden_size / c->num_attention_heads, distance = c->local_attention / 2;
+    br_tensor *starts = zoo_modernbert_starts(ids, o);
+    const int64_t longest = starts ? zoo_longest_text(starts) : br_size(ids, 1);
+    br_tensor *at = starts ? br_squeeze(zoo_packed_positions(op, ids, starts, 0), 0)
+                           : br_new_arange(x, 0, (double)longest, 1, BR_I64);
     br_tensor *keys =
-        zoo_visible_keys(op, "attention_mask", o->attention_mask, br_size(ids, 0), br_size(ids, 1));
-    br_tensor *near = visible_nearby(x, c->local_attention / 2, keys);
-    const pass passes[] = { begin_pass(x, &c->global_rope, size, keys),
-                            begin_pass(x, &c->local_rope, size, near) };
+        zoo_visible_keys(op, "attention_mask", o->attention_mask, br_size(ids, 0), longest);
+    br_tensor *near = visible_nearby(x, longest, distance, keys);
+    pass passes[] = { begin_pass(x, at, &c->global_rope, size, keys),
+                      begin_pass(x, at, &c->local_rope, size, near) };
+    passes[0].starts = passes[1].starts = starts;
+    passes[1].unmasked = distance + 1;
     return run_layers(self, x, passes, o);
 }
 

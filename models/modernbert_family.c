@@ -143,7 +143,8 @@ static const char *differing_key(br_module *a, br_module *b)
 
 static br_modernbert_options options_of(const br_model_input *input)
 {
-    return *BR_OPTIONS(br_modernbert, .attention_mask = input->batch.attention_mask);
+    return *BR_OPTIONS(br_modernbert, .attention_mask = input->batch.attention_mask,
+                       .cu_seqlens = input->cu_seqlens);
 }
 
 static br_tensor *run_base(br_module *model, const br_model_input *input)
@@ -220,5 +221,6 @@ const br_model_family zoo_modernbert_family = {
     .init = init,
     .layers = layers,
     .rows = rows,
+    .packs = true,
     .differing_key = differing_key,
 };

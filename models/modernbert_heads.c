@@ -1,5 +1,6 @@
 /* models/modernbert_heads.c - ModernBERT's head for masks and its classifiers. */
 #include "models/modernbert_internal.h"
+#include "models/packed.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -127,11 +128,35 @@ static br_tensor *mean_of_tokens(br_tensor *x, br_tensor *mask)
                   br_sum_dim(weight, BR_DIMS(1), false));
 }
 
-/* Returns the vector of each sequence, [B, hidden_size]. */
-static br_tensor *pool(const br_modernbert_classifier *self, br_tensor *x, br_tensor *mask)
+/* Returns the means of the texts of a packed batch. */
+static br_tensor *means_of_texts(br_tensor *x, br_tensor *starts)
 {
-    bool is_mean = strcmp(self->model->config.classifier_pooling, "mean") == 0;
-    return is_mean ? mean_of_tokens(x, mask) : br_select(x, 1, 0);
+    int64_t *at = br_error_pending() ? NULL : zoo_copy_elements(starts);
+    const int64_t n = at ? br_numel(starts) - 1 : 0;
+    br_tensor **means = at ? br_calloc((size_t)n, sizeof *means) : NULL, *all = NULL;
+    for (int64_t i = 0; means && i < n; i++)
+        means[i] = br_mean_dim(br_narrow(x, 1, at[i], at[i + 1] - at[i]), BR_DIMS(1), false);
+    if (means)
+        all = br_cat((int)n, means, 0);
+    br_free(means);
+    br_free(at);
+    return all;
+}
+
+/* Returns the vector of each sequence, [B, hidden_size]. */
+static br_tensor *pool(const br_modernbert_classifier *self, br_tensor *x, br_tensor *mask,
+                       br_tensor *starts)
+{
+    if (strcmp(self->model->config.classifier_pooling, "mean") != 0)
+        return zoo_first_tokens(x, starts);
+    return starts ? means_of_texts(x, starts) : mean_of_tokens(x, mask);
+}
+
+/* Returns the logits of rows x. */
+static br_tensor *classify(br_modernbert_classifier *self, br_tensor *x)
+{
+    x = br_dropout_forward(self->drop, run_head(self->head, x));
+    return br_linear_forward(self->classifier, x);
 }
 
 br_tensor *br_modernbert_classifier_forward(br_modernbert_classifier *self, br_tensor *input_ids,
@@ -139,11 +164,12 @@ br_tensor *br_modernbert_classifier_forward(br_modernbert_classifier *self, br_t
 {
     br_enter(self);
     const br_modernbert_options *o = BR_OPTIONS_OF("modernbert", br_modernbert, options);
-    br_tensor *x = br_modernbert_forward(self->model, input_ids, o);
-    if (self->task == BR_TASK_SEQUENCE_CLASSIFICATION)
-        x = pool(self, x, o->attention_mask);
-    x = br_dropout_forward(self->drop, run_head(self->head, x));
-    x = br_linear_forward(self->classifier, x);
+    br_tensor *starts = NULL, *x = br_modernbert_forward(self->model, input_ids, o);
+    if (self->task == BR_TASK_SEQUENCE_CLASSIFICATION) {
+        starts = zoo_modernbert_starts(input_ids, o);
+        x = zoo_enough_rows(pool(self, x, o->attention_mask, starts), starts);
+    }
+    x = zoo_own_rows(classify(self, x), starts);
     zoo_modernbert_store_outputs(self->model, o);
     return br_leave(self, x);
 }

@@ -58,6 +58,7 @@ const br_model_family zoo_mpnet_family = {
     .keys = { .prefix = "mpnet.", .renames = renames, .ignored = zoo_bert_ignored },
     .heads = zoo_bert_heads,
     .pooler = "pooler.",
+    .packs = true,
     .init = zoo_bert_init_weight,
     .layers = zoo_bert_layers,
     .rows = zoo_bert_rows,

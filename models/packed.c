@@ -1,5 +1,5 @@
-/* models/packed.c - packed batches: where the texts begin, their positions, and the attention of
- * decoders. */
+/* models/packed.c - packed batches: where the texts begin, the positions of their tokens, the
+ * attention of each text to itself, and the rows of their first tokens. */
 #include "models/packed.h"
 
 #include <inttypes.h>
@@ -55,10 +55,12 @@ br_tensor *zoo_packed_starts(const char *model, const br_tensor *ids, br_tensor 
     return good ? starts : NULL;
 }
 
-/* ---- Decoders -------------------------------------------------------------------------------- */
+/* Products of fewer rows than this may sum in another order (backends/cpu/gemm/gemm_choice.c). With
+ * more rows, the result of a row does not depend on the number of rows. */
+enum { ENOUGH_ROWS = 16 };
 
-br_tensor *zoo_decoder_starts(const char *model, const br_tensor *ids, br_tensor *cu_seqlens,
-                              const zoo_unpacked *others)
+br_tensor *zoo_unpadded_starts(const char *model, const br_tensor *ids, br_tensor *cu_seqlens,
+                               const zoo_unpacked *others)
 {
     if (!cu_seqlens || br_error_pending())
         return NULL;
@@ -123,52 +125,100 @@ static br_tensor *by_token(br_tensor *x)
 }
 
 /* Returns the attention of all texts in one operation. */
-static br_tensor *attend_fused(br_tensor *q, br_tensor *k, br_tensor *v, const zoo_attention *a,
-                               br_tensor *starts)
+static br_tensor *attend_fused(br_tensor *const qkv[3], const zoo_attention *a, br_tensor *starts)
 {
-    br_tensor *context = br_varlen_attn(by_token(q), by_token(k), by_token(v), starts, NULL,
-                                        BR_OPTIONS(br_varlen_attn, .is_causal = true,
-                                                   .scale = a->scale != 0 ? a->scale : BR_NONE_F64,
-                                                   .enable_gqa = br_size(q, 1) != br_size(k, 1)));
+    br_tensor *context =
+        br_varlen_attn(by_token(qkv[0]), by_token(qkv[1]), by_token(qkv[2]), starts, NULL,
+                       BR_OPTIONS(br_varlen_attn, .is_causal = a->is_causal,
+                                  .scale = a->scale != 0 ? a->scale : BR_NONE_F64,
+                                  .enable_gqa = br_size(qkv[0], 1) != br_size(qkv[1], 1)));
     return br_unsqueeze(br_flatten(context, 1, 2), 0);
 }
 
-/* Returns the attention of one text, the n tokens from `first` on. */
-static br_tensor *attend_one(br_tensor *const qkv[3], const zoo_attention *all, int64_t first,
-                             int64_t n, int64_t window)
+/* Returns the first n rows and columns of a mask; NULL for NULL. */
+static br_tensor *corner(br_tensor *mask, int64_t n)
 {
-    zoo_attention a = { .scale = all->scale, .softcap = all->softcap, .dropout_p = all->dropout_p };
-    a.is_causal = window == 0 || n <= window;
-    if (!a.is_causal)
-        a.visible = br_triu(zoo_visible_past(qkv[0], 0, n), 1 - window);
+    return mask ? br_narrow(br_narrow(mask, -2, 0, n), -1, 0, n) : NULL;
+}
+
+/* Returns the attention of one text, the n tokens from `first` on. */
+static br_tensor *attend_one(br_tensor *const qkv[3], const zoo_attention *all, int64_t unmasked,
+                             int64_t first, int64_t n)
+{
+    zoo_attention a = *all;
+    a.visible = n > unmasked ? corner(all->visible, n) : NULL;
+    a.is_causal = all->is_causal && !a.visible;
+    a.bias = corner(all->bias, n);
     return zoo_attend(br_narrow(qkv[0], 2, first, n), br_narrow(qkv[1], 2, first, n),
                       br_narrow(qkv[2], 2, first, n), &a);
 }
 
-static br_tensor *attend_each(br_tensor *const qkv[3], const zoo_attention *a, int64_t n,
-                              const int64_t *at, int64_t window)
+static br_tensor *attend_each(br_tensor *const qkv[3], const zoo_attention *all, int64_t unmasked,
+                              int64_t n, const int64_t *at)
 {
     br_tensor **parts = br_calloc((size_t)n, sizeof *parts), *context = NULL;
     for (int64_t i = 0; parts && i < n; i++)
-        parts[i] = attend_one(qkv, a, at[i], at[i + 1] - at[i], window);
+        parts[i] = attend_one(qkv, all, unmasked, at[i], at[i + 1] - at[i]);
     if (parts)
         context = br_cat((int)n, parts, 1);
     br_free(parts);
     return context;
 }
 
-br_tensor *zoo_attend_packed(br_tensor *query, br_tensor *key, br_tensor *value,
-                             const zoo_attention *a, br_tensor *starts, int64_t window)
+br_tensor *zoo_attend_texts(br_tensor *const qkv[3], const zoo_attention *all, br_tensor *starts,
+                            int64_t unmasked)
 {
     int64_t *at = br_error_pending() ? NULL : zoo_copy_elements(starts);
     if (!at)
         return NULL;
-    int64_t n = br_numel(starts) - 1;
-    bool fused =
-        a->softcap == 0 && a->dropout_p == 0 && (window == 0 || longest_of(n, at) <= window);
-    br_tensor *context = fused
-                             ? attend_fused(query, key, value, a, starts)
-                             : attend_each((br_tensor *[]){ query, key, value }, a, n, at, window);
+    const int64_t n = br_numel(starts) - 1;
+    const bool masked = all->visible && longest_of(n, at) > unmasked;
+    const bool fused = !masked && !all->bias && all->softcap == 0 && all->dropout_p == 0;
+    br_tensor *context =
+        fused ? attend_fused(qkv, all, starts) : attend_each(qkv, all, unmasked, n, at);
     br_free(at);
     return context;
+}
+
+int64_t zoo_longest_text(const br_tensor *starts)
+{
+    int64_t *at = br_error_pending() ? NULL : zoo_copy_elements(starts);
+    const int64_t longest = at ? longest_of(br_numel(starts) - 1, at) : 0;
+    br_free(at);
+    return longest;
+}
+
+br_tensor *zoo_attend_packed(br_tensor *query, br_tensor *key, br_tensor *value,
+                             const zoo_attention *a, br_tensor *starts, int64_t window)
+{
+    zoo_attention all = { .scale = a->scale, .softcap = a->softcap, .dropout_p = a->dropout_p };
+    const int64_t longest = window > 0 ? zoo_longest_text(starts) : 0;
+    all.is_causal = true;
+    if (longest > window)
+        all.visible = br_triu(zoo_visible_past(query, 0, longest), 1 - window);
+    return zoo_attend_texts((br_tensor *[]){ query, key, value }, &all, starts, window);
+}
+
+/* ---- Rows of texts --------------------------------------------------------------------------- */
+
+br_tensor *zoo_first_tokens(br_tensor *x, br_tensor *starts)
+{
+    if (!starts || br_error_pending())
+        return br_select(x, 1, 0);
+    br_tensor *first = br_narrow(starts, 0, 0, br_numel(starts) - 1);
+    return br_index_select(br_select(x, 0, 0), 0, br_to_device(first, br_device_of(x)));
+}
+
+br_tensor *zoo_enough_rows(br_tensor *x, br_tensor *starts)
+{
+    if (!starts || br_error_pending() || br_size(x, 0) >= ENOUGH_ROWS)
+        return x;
+    br_tensor *rest =
+        br_new_zeros(x, BR_SHAPE(ENOUGH_ROWS - br_size(x, 0), br_size(x, 1)), br_dtype_of(x));
+    return br_cat(2, (br_tensor *[]){ x, rest }, 0);
+}
+
+br_tensor *zoo_own_rows(br_tensor *x, br_tensor *starts)
+{
+    return !starts || br_error_pending() ? x : br_narrow(x, 0, 0, br_numel(starts) - 1);
 }

@@ -14,17 +14,32 @@ int64_t *zoo_copy_elements(const br_tensor *t);
  * Fails if a text has more than `limit` tokens; 0: no limit. */
 br_tensor *zoo_packed_positions(const char *model, const br_tensor *ids, br_tensor *starts,
                                 int64_t limit);
-/* What a decoder cannot combine with cu_seqlens. */
+/* What cannot be combined with cu_seqlens. */
 typedef struct zoo_unpacked {
     const void *attention_mask, *position_ids, *cache, *attentions;
 } zoo_unpacked;
-/* Returns zoo_packed_starts() for a decoder, after these checks. */
-br_tensor *zoo_decoder_starts(const char *model, const br_tensor *ids, br_tensor *cu_seqlens,
-                              const zoo_unpacked *others);
+/* Returns zoo_packed_starts() after these checks. */
+br_tensor *zoo_unpadded_starts(const char *model, const br_tensor *ids, br_tensor *cu_seqlens,
+                               const zoo_unpacked *others);
+/* Returns the number of tokens of the longest text. */
+int64_t zoo_longest_text(const br_tensor *starts);
+/* Returns the attention of each text to itself, as zoo_attend() for the texts one by one: [1,
+ * tokens, heads d], for query, key and value [1, heads, tokens, d]. The visible keys and the bias
+ * of `all` are those of the longest text, L tokens: [.., L, L]. A shorter text has their first rows
+ * and columns; one of at most `unmasked` tokens sees all keys, or all before if `is_causal`. */
+br_tensor *zoo_attend_texts(br_tensor *const qkv[3], const zoo_attention *all, br_tensor *starts,
+                            int64_t unmasked);
 /* Returns the causal attention of each text to itself, as zoo_attend() for the texts one by one:
  * [1, tokens, heads d]. A token attends to the last `window` tokens; 0: to all before it. Of `a`,
  * only scale, softcap and dropout_p are used. */
 br_tensor *zoo_attend_packed(br_tensor *query, br_tensor *key, br_tensor *value,
                              const zoo_attention *a, br_tensor *starts, int64_t window);
+/* Returns the rows of the texts' first tokens, [B, size], of states [B, S, size], or [1, tokens,
+ * size] if `starts` is not NULL. */
+br_tensor *zoo_first_tokens(br_tensor *x, br_tensor *starts);
+/* Appends rows to the B rows of a packed batch, so that the products of a head do not depend on B;
+ * and removes them. Without `starts` they return x. */
+br_tensor *zoo_enough_rows(br_tensor *x, br_tensor *starts);
+br_tensor *zoo_own_rows(br_tensor *x, br_tensor *starts);
 
 #endif

@@ -84,7 +84,7 @@ typedef struct br_hf_bert_options {
      * each text, and tokens attend to those of their text only. Outputs of tokens are [1, N, ...],
      * outputs of texts [B, ...]. In f32 they do not depend on the other texts, to the bit, if N is
      * at least 16. There must be no attention_mask, attentions, open recorder or dropout of the
-     * attention. MPNet refuses it. */
+     * attention. */
     br_tensor *cu_seqlens;
 } br_hf_bert_options;
 #define br_hf_bert_default_fields .struct_size = sizeof(br_hf_bert_options)

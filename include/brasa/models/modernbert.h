@@ -74,6 +74,9 @@ typedef struct br_modernbert_options {
     br_tensor **hidden_states; /* num_hidden_layers + 1: the embeddings, then each layer; final_norm
                                   on the last */
     br_tensor **attentions;    /* num_hidden_layers tensors of shape [B, heads, S, S] */
+    /* i64 [B + 1]: a packed batch, as in br_hf_bert_options. Cannot be combined with
+     * attention_mask, attentions or an open recorder. */
+    br_tensor *cu_seqlens;
 } br_modernbert_options;
 #define br_modernbert_default_fields .struct_size = sizeof(br_modernbert_options)
 BR_API br_modernbert_options br_modernbert_defaults(void);
