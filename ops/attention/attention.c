@@ -129,6 +129,8 @@ static bool check_mask(const br_tensor *mask, const br_tensor *query, const br_t
                 br__shape(mask));
         return false;
     }
+    if (!br__same_device(OP, "query", query, "attn_mask", mask))
+        return false;
     if (mask->dtype != BR_BOOL && mask->dtype != query->dtype) {
         br_fail(BR_ERROR_DTYPE, OP, "attn_mask %s is %s, must be bool or %s like query",
                 br__shape(mask), br_dtype_name(mask->dtype), br_dtype_name(query->dtype));

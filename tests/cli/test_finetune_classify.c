@@ -54,14 +54,17 @@ Test(cli_finetune_classify, new_labels)
     program_check("classify -m $OUT/run/model -p 'a aa' aaa -k 4", 0, "  zz\n");
 }
 
-/* A model with two labels of one name cannot tell which of them an example has: a new head. */
+/* The labels of a model are not used if two have one name: those of the data are sorted then. */
 Test(cli_finetune_classify, labels_that_are_not_unique)
 {
-    write_data("text,label\na aa,LABEL_0\naaa a aaaa,LABEL_2\n");
-    program_shell("sed -i 's/\"1\": \"LABEL_1\"/\"1\": \"LABEL_0\"/' $OUT/bert/config.json && "
-                  "grep -q '\"1\": \"LABEL_0\"' $OUT/bert/config.json");
+    write_data("text,label\na aa,a\naaa a aaaa,z\n");
+    program_shell("sed -i 's/\"0\": \"LABEL_0\"/\"0\": \"z\"/; s/\"1\": \"LABEL_1\"/\"1\": \"z\"/; "
+                  "s/\"2\": \"LABEL_2\"/\"2\": \"a\"/' $OUT/bert/config.json && "
+                  "grep -q '\"1\": \"z\"' $OUT/bert/config.json");
     program_check(TUNE "--steps 1 --set held_out=0 --preset full", 0,
                   "which have random values now: classifier.weight, classifier.bias");
+    program_shell("grep -q '\"0\": \"a\"' $OUT/run/model/config.json && "
+                  "grep -q '\"1\": \"z\"' $OUT/run/model/config.json");
 }
 
 Test(cli_finetune_classify, several_labels_of_a_text)

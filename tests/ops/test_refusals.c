@@ -1,6 +1,7 @@
 /* tests/ops/test_refusals.c - every row of op_cases.def with invalid arguments: one input with a
  * wrong size, a wrong dtype, too few dimensions, or NULL; and with a pending error, and with each
  * allocation failing in turn. */
+#include "tests/backends/guarded.h"
 #include "tests/memory.h"
 #include "tests/ops/cases.h"
 
@@ -109,6 +110,62 @@ Test(op_refusals, fewer_dimensions)
                 br_tensor *y = call(c, x);
                 cr_expect(y || strlen(br_error_message()) > 10, "%s", c->label);
                 cr_expect(!y == br_failed(), "%s: %s", c->label, br_error_message());
+                br_clear_error();
+                br_scope_end(scope);
+            }
+        }
+    }
+}
+
+/* Returns whether inputs may be on two devices, or whether the row's expression itself combines
+ * them. */
+static bool may_cross_devices(const op_case *c)
+{
+    static const char *const names[] = { "br_copy_(", "br_expand_as(", "broadcast(", "lstsq" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strstr(c->expression, names[i]))
+            return true;
+    return strncmp(c->label, "broadcast_tensors", strlen("broadcast_tensors")) == 0;
+}
+
+/* Returns the operation that an error names first. Some functions leave the check to the only
+ * operation that they call. */
+static const char *checking_op(const char *op)
+{
+    static const char *const others[][2] = { { "repeat_interleave", "index_select" },
+                                             { "hstack", "cat" },
+                                             { "vstack", "cat" },
+                                             { "dstack", "cat" },
+                                             { "getitem", "index" } };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(op, others[i][0]) == 0)
+            return others[i][1];
+    return op;
+}
+
+/* Moves one input to another device, with its dtype and, if it is real, with another one. The
+ * message must name the operation first, also if another operation converts the inputs. */
+Test(op_refusals, one_other_device)
+{
+    letter_sizes letters = default_letter_sizes();
+    for_each_case(c)
+    {
+        char name[64];
+        case_op_name(c, name, sizeof name);
+        const char *op = checking_op(name);
+        if (case_num_inputs(c) < 2 || may_cross_devices(c))
+            continue;
+        for (int i = 0; i < case_num_inputs(c); i++) {
+            for (int other = 0; other < 1 + case_is_real(c, i); other++) {
+                br_scope *scope = br_scope_begin();
+                br_tensor *x[MAX_CASE_INPUTS];
+                make_inputs(c, &letters, BR_F64, x);
+                x[i] = br_to_device(other ? br_to(x[i], BR_F32) : x[i], guarded_device(0));
+                br_tensor *y = call(c, x);
+                cr_expect(!y && strncmp(br_error_message(), op, strlen(op)) == 0 &&
+                              (other || strstr(br_error_message(), " is on ")),
+                          "%s, input %d%s: %s", c->label, i, other ? " in f32" : "",
+                          y ? "no error" : br_error_message());
                 br_clear_error();
                 br_scope_end(scope);
             }

@@ -25,6 +25,13 @@ static const char *encoded(const br_tokenizer *t, const char *text, const char *
     br_encoding *e =
         br_tokenizer_encode(t, &(br_text){ text, -1 }, pair ? &(br_text){ pair, -1 } : NULL, NULL);
     cr_assert(e, "%s", br_error_message());
+    /* Ids alone are computed by words, which are kept in a cache. */
+    br_token_ids *ids = br_tokenizer_encode_ids(t, 1, &(br_text){ text, -1 },
+                                                pair ? &(br_text){ pair, -1 } : NULL, NULL);
+    cr_assert(ids && ids->starts[1] == e->length, "%s: %s", text, br_error_message());
+    for (int64_t i = 0; i < e->length; i++)
+        cr_assert_eq(ids->ids[i], e->ids[i], "%s", text);
+    br_token_ids_free(ids);
     int n = 0;
     for (int64_t i = 0; i < e->length; i++)
         n +=
@@ -59,6 +66,19 @@ static void check_text(const char *parts, const char *model, const char *text, c
     "a\",-1.5]]"
 #define META \
     "{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\",\"prepend_scheme\":\"always\"}"
+
+/* Without a pre-tokenizer, a text is one word, spaces and all. */
+Test(tokenizer_json, wordpiece_of_undivided_texts)
+{
+    check_text("\"pre_tokenizer\":null,\"decoder\":{\"type\":\"WordPiece\"},", WORDS, "a a",
+               "0 | 0");
+    check_text("\"pre_tokenizer\":null,\"decoder\":{\"type\":\"WordPiece\"},", WORDS, "aaa",
+               "3 2 | 0 0");
+    check_text("\"pre_tokenizer\":null,\"decoder\":{\"type\":\"WordPiece\"},",
+               "\"vocab\":{\"[UNK]\":0,\"a\":1,\"## a\":2,\"##,\":3},\"unk_token\":\"[UNK]\","
+               "\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100",
+               "a a,", "1 2 3 | 0 0 0");
+}
 
 /* ---- The model's type ------------------------------------------------------------------------ */
 

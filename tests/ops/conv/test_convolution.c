@@ -350,3 +350,37 @@ Test(convolution, errors)
                             NULL, NULL),
                 "has a kernel of size 0, must be at least 1");
 }
+
+/* The weight's gradient of a kernel of one element is one product for each item, or one for all
+ * items: groups must equal convolutions of parts of the channels. */
+Test(convolution, groups_of_kernels_of_one_element)
+{
+    enum { GROUPS = 2, IN = 2, OUT = 3 }; /* channels of a group */
+    br_manual_seed(3);
+    for (int i = 0; i < 4; i++) {
+        br_scope *scope = br_scope_begin();
+        const int64_t batch = i % 2 ? 3 : 1, length = i / 2 ? 140 : 5;
+        br_tensor *x = br_randn(BR_SHAPE(batch, GROUPS * IN, length), BR_F64);
+        br_tensor *w = br_randn(BR_SHAPE(GROUPS * OUT, IN, 1), BR_F64),
+                  *in[] = { leaf(x), leaf(w) };
+        br_tensor *dy = br_randn(BR_SHAPE(batch, GROUPS * OUT, length), BR_F64);
+        br_tensor *y = br_f_conv1d(in[0], in[1], NULL, BR_OPTIONS(br_conv, .groups = GROUPS)),
+                  *d[2];
+        cr_assert(br_grad(1, &y, 2, in, d, BR_OPTIONS(br_grad, .gradients = &dy)), "%s",
+                  br_error_message());
+        br_tensor *ys[GROUPS], *dxs[GROUPS], *dws[GROUPS], *part[2];
+        for (int g = 0; g < GROUPS; g++) {
+            br_tensor *own[] = { leaf(br_clone(br_narrow(br_detach(x), 1, g * IN, IN))),
+                                 leaf(br_clone(br_narrow(br_detach(w), 0, g * OUT, OUT))) };
+            br_tensor *dyg = br_narrow(dy, 1, g * OUT, OUT);
+            ys[g] = br_f_conv1d(own[0], own[1], NULL, NULL);
+            cr_assert(br_grad(1, &ys[g], 2, own, part, BR_OPTIONS(br_grad, .gradients = &dyg)));
+            dxs[g] = part[0], dws[g] = part[1];
+        }
+        cr_expect(br_allclose(br_detach(y), br_detach(br_cat(GROUPS, ys, 1)), 1e-12, 1e-12), "%d",
+                  i);
+        cr_expect(br_allclose(d[0], br_cat(GROUPS, dxs, 1), 1e-12, 1e-12), "%d: dx", i);
+        cr_expect(br_allclose(d[1], br_cat(GROUPS, dws, 0), 1e-12, 1e-11), "%d: dweight", i);
+        br_scope_end(scope);
+    }
+}
