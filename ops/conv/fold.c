@@ -1,5 +1,5 @@
-/* ops/conv/fold.c - windows as columns (F.unfold), and their sum (F.fold). Both are compositions of
- * views: the windows of the rows, and then those of the columns. */
+/* ops/conv/fold.c - windows as columns (F.unfold), and their sum (F.fold), which is the adjoint: a
+ * view of the image that has the windows as dimensions, and its gradient. */
 #include "ops/conv/convolution_internal.h"
 #include "ops/shape/view_internal.h"
 
@@ -43,10 +43,35 @@ static bool set_windows(const char *op, const br_tensor *x, const int64_t *size,
     return true;
 }
 
-/* Returns every dilation-th element of the last dimension, which has the elements of windows. */
-static br_tensor *dilated(br_tensor *x, int64_t dilation)
+enum { KERNEL, STRIDE = KERNEL + 2, DILATION = STRIDE + 2 }; /* arguments of the view */
+
+/* Changes an image [n, c, h, w] into its windows [n, c, rows, columns, kernel rows, kernel
+ * columns]. */
+static void narrow_windows(br_tensor *w, const int64_t *args)
 {
-    return dilation == 1 ? x : br_slice(x, -1, 0, BR_ALL, dilation);
+    for (int d = 0; d < 2; d++) {
+        const int64_t kernel = args[KERNEL + d], stride = args[STRIDE + d];
+        const int64_t dilation = args[DILATION + d], step = w->strides[2 + d];
+        const int64_t count = (w->sizes[2 + d] - dilation * (kernel - 1) - 1) / stride + 1;
+        br__window_slice(w, 2 + d, 0, count, stride);
+        w->sizes[4 + d] = kernel;
+        w->strides[4 + d] = step * dilation;
+    }
+    w->ndim = 6;
+    w->numel *= args[KERNEL] * args[KERNEL + 1];
+}
+
+static const br_window_kind windows_kind = { { "unfold", br__window_backward, false },
+                                             narrow_windows };
+
+static br_window view_of(const windows *w)
+{
+    const bool overlap = w->span[0] > w->stride[0] || w->span[1] > w->stride[1];
+    return (br_window){ &windows_kind,
+                        { w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], w->dilation[0],
+                          w->dilation[1] },
+                        overlap,
+                        1 };
 }
 
 br_tensor *br_f_unfold(br_tensor *x, const br_fold_options *options)
@@ -70,9 +95,8 @@ br_tensor *br_f_unfold(br_tensor *x, const br_fold_options *options)
     if (w.padding[0] > 0 || w.padding[1] > 0)
         y = br_pad(y, BR_DIMS(w.padding[1], w.padding[1], w.padding[0], w.padding[0]),
                    BR_PAD_CONSTANT, 0);
-    y = dilated(br_unfold(y, 2, w.span[0], w.stride[0]), w.dilation[0]); /* [n, c, h, W, kh] */
-    y = dilated(br_unfold(y, 3, w.span[1], w.stride[1]), w.dilation[1]); /* [n, c, h, w, kh, kw] */
-    y = br_permute(y, BR_DIMS(0, 1, 4, 5, 2, 3));
+    const br_window view = view_of(&w);
+    y = br_permute(br__view_window(y, &view), BR_DIMS(0, 1, 4, 5, 2, 3));
     const int64_t n = y ? y->sizes[0] : 0, length = w.count[0] * w.count[1];
     y = br_reshape(y, BR_SHAPE(n, c * w.kernel[0] * w.kernel[1], length));
     return br__composed(scope, batch ? y : br_squeeze(y, 0));
@@ -103,8 +127,8 @@ br_tensor *br_f_fold(br_tensor *x, int64_t height, int64_t width, const br_fold_
     br_tensor *y = br_reshape(
         x, BR_SHAPE(n, columns / window, w.kernel[0], w.kernel[1], w.count[0], w.count[1]));
     y = br_permute(y, BR_DIMS(0, 1, 4, 5, 2, 3)); /* [n, c, h, w, kh, kw] */
-    y = br__fold(br__spread(y, w.dilation[1], w.span[1]), 3, w.size[1], w.span[1], w.stride[1]);
-    y = br__fold(br__spread(y, w.dilation[0], w.span[0]), 2, w.size[0], w.span[0], w.stride[0]);
+    const br_window view = view_of(&w);
+    y = br__fill_window(y, 4, (int64_t[]){ n, columns / window, w.size[0], w.size[1] }, &view);
     if (w.padding[0] > 0 || w.padding[1] > 0)
         y = br_pad(y, BR_DIMS(-w.padding[1], -w.padding[1], -w.padding[0], -w.padding[0]),
                    BR_PAD_CONSTANT, 0);

@@ -143,7 +143,10 @@ static br_tensor *term(br_tensor *x, const taps *all, const int *choice, int dim
         return NULL;
     const int64_t n = br_size(x, 0), c = br_size(x, 1), p = br_size(index, 1);
     br_tensor *everywhere = br_expand(br_unsqueeze(index, 1), BR_SHAPE(n, c, p));
-    return br_mul(br_gather(x, 2, everywhere), br_unsqueeze(weight, 1));
+    br_tensor *y = br_gather(x, 2, everywhere);
+    weight = br_unsqueeze(weight, 1);
+    const bool recorded = y && weight && (br_requires_grad(y) || br_requires_grad(weight));
+    return recorded ? br_mul(y, weight) : br_mul_(y, weight);
 }
 
 static br_tensor *sum_of_terms(br_tensor *x, const taps *all, int dims, const int64_t *sizes)
@@ -151,8 +154,13 @@ static br_tensor *sum_of_terms(br_tensor *x, const taps *all, int dims, const in
     int choice[MOST_DIMS] = { 0 };
     br_tensor *sum = NULL;
     for (bool more = true; more && !br_failed();) {
+        br_scope *scope = br_scope_begin(); /* the terms are large */
         br_tensor *next = term(x, all, choice, dims, sizes);
-        sum = sum ? br_add(sum, next) : next;
+        if (sum && next && !br_requires_grad(sum) && !br_requires_grad(next))
+            br_add_(sum, next);
+        else
+            sum = br_scope_return(scope, sum ? br_add(sum, next) : next);
+        br_scope_end(scope);
         int d = dims - 1;
         while (d >= 0 && ++choice[d] == all[d].n)
             choice[d--] = 0;

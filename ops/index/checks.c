@@ -53,13 +53,17 @@ bool br__check_index(const char *op, br_tensor *index, const br_tensor *x, int64
                             : !br__same_device(op, "index", index, "x", x))
         return false;
     br_scope *scope = br_scope_begin();
-    const int64_t *values = br__host_i64(index);
-    int64_t bad = values ? first_outside(values, index->numel, size) : -1;
+    br_tensor *once = index; /* each element once: an expanded index repeats some */
+    for (int d = 0; d < index->ndim; d++)
+        if (index->strides[d] == 0 && index->sizes[d] > 1)
+            once = br_narrow(once, d, 0, 1);
+    const int64_t *values = br__host_i64(once);
+    int64_t bad = values ? first_outside(values, once->numel, size) : -1;
     if (bad >= 0)
         br_fail(BR_ERROR_INDEX, op,
                 "index %" PRId64 " at position %s is outside 0 .. %" PRId64 ": dimension %" PRId64
                 " of the indexed %s has size %" PRId64,
-                values[bad], br__position(index, bad), size - 1, dim, br__shape(x), size);
+                values[bad], br__position(once, bad), size - 1, dim, br__shape(x), size);
     br_scope_end(scope);
     return !br_failed();
 }

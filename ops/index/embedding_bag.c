@@ -103,6 +103,17 @@ static br_tensor *reduced(br_tensor *rows, br_tensor *bag, br_tensor *kept, int6
     return mode == BR_BAG_SUM ? sum : br_div(sum, counts_of(kept, bag, bags, br_dtype_of(sum)));
 }
 
+/* Does the same for bags of equal length without padding, which need no index of bags. */
+static br_tensor *reduced_evenly(br_tensor *rows, int64_t bags, br_bag_mode mode)
+{
+    const int64_t length = br_size(rows, 0) / bags, d = br_size(rows, 1);
+    if (length == 1)
+        return rows;
+    br_tensor *parts = br_reshape(rows, BR_SHAPE(bags, length, d));
+    return mode == BR_BAG_SUM ? br_sum_dim(parts, BR_DIMS(1), false)
+                              : br_mean_dim(parts, BR_DIMS(1), false);
+}
+
 br_tensor *br_f_embedding_bag(br_tensor *weight, br_tensor *index, br_tensor *offsets,
                               const br_embedding_bag_options *options)
 {
@@ -135,8 +146,11 @@ br_tensor *br_f_embedding_bag(br_tensor *weight, br_tensor *index, br_tensor *of
         rows = br_scale_grad_by_freq(rows, line);
     if (samples)
         rows = br_mul(rows, br_unsqueeze(br_flatten(samples, 0, -1), 1));
-    br_tensor *y = rows ? reduced(rows, bags_of(index, offsets, bags),
-                                  br_ne_scalar(line, (double)o->padding_idx), bags, o->mode)
-                        : NULL;
+    const bool even = !offsets && o->padding_idx < 0 && o->mode != BR_BAG_MAX && index->numel > 0;
+    br_tensor *y = NULL;
+    if (rows)
+        y = even ? reduced_evenly(rows, bags, o->mode)
+                 : reduced(rows, bags_of(index, offsets, bags),
+                           br_ne_scalar(line, (double)o->padding_idx), bags, o->mode);
     return br__composed(scope, br__narrowed(rounding, y));
 }

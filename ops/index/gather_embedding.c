@@ -26,7 +26,8 @@ static br_tensor chosen_window(const br_tensor *t, const br_tensor *index,
     return w;
 }
 
-/* Returns a header of the contiguous index in the shape of the result's window. */
+/* Returns a header of the index, contiguous if it selects slices, in the shape of the result's
+ * window. */
 static br_tensor index_window(const br_tensor *index, const br_index_selection *c,
                               const br_tensor *like)
 {
@@ -85,7 +86,7 @@ static br_tensor *lookup(const br_op *op, br_tensor *x, br_tensor *index,
 {
     br_tensor *y = br__new_on(op->name, x, ndim, sizes, x->dtype);
     br_scope *scope = br_scope_begin();
-    br_tensor *by = br_contiguous(index);
+    br_tensor *by = c->slices ? br_contiguous(index) : index;
     if (y && by && y->numel > 0)
         gather_elements(op->name, y, x, by, c);
     br_node *node = br_record(op, y, BR_INPUTS(x), c, sizeof *c);
@@ -125,7 +126,7 @@ br_tensor *br__index_add(br_tensor *dy, br_tensor *index, const br_index_selecti
         return NULL;
     br_tensor *x = br_new_zeros(dy, ndim, sizes, dy->dtype);
     br_scope *scope = br_scope_begin();
-    br_tensor *dense = br_contiguous(dy), *by = br_contiguous(index);
+    br_tensor *dense = br_contiguous(dy), *by = choice->slices ? br_contiguous(index) : index;
     if (x && dense && by && dense->numel > 0)
         add_up(x, dense, by, choice);
     br_save(br_record(&index_add_op, x, BR_INPUTS(dy), choice, sizeof *choice), 0, by);

@@ -81,6 +81,24 @@ br_tensor *br_bucketize(br_tensor *x, br_tensor *boundaries, bool right)
     return br__composed(scope, found(op, boundaries, x, right));
 }
 
+/* Returns whether each of the elements is one of the integers in `line`, which is not empty; NULL
+ * if these are too far apart for a table with a place for each value between. */
+static br_tensor *found_in_table(br_tensor *elements, br_tensor *line)
+{
+    enum { SPARSE = 4 }; /* places for each number, at most */
+    const int64_t min = br_item_i64(br_min(line)), max = br_item_i64(br_max(line));
+    const uint64_t range = (uint64_t)max - (uint64_t)min;
+    if (br_failed() || range / SPARSE > (uint64_t)(line->numel + elements->numel))
+        return NULL;
+    br_tensor *low = br_min(line), *high = br_max(line);
+    br_tensor *table = br_new_zeros(line, BR_SHAPE((int64_t)range + 1), BR_BOOL);
+    br_index_fill_(table, 0, br_sub(line, low), 1);
+    br_tensor *inside = br_logical_and(br_ge(elements, low), br_le(elements, high));
+    br_tensor *place = br_sub(br_minimum(br_maximum(elements, low), high), low);
+    return br_logical_and(inside, br_reshape(br_index_select(table, 0, br_flatten(place, 0, -1)),
+                                             elements->ndim, elements->sizes));
+}
+
 /* An element is compared with the test element that is at its place in their order. */
 br_tensor *br_isin(br_tensor *elements, br_tensor *test_elements, bool invert)
 {
@@ -97,6 +115,9 @@ br_tensor *br_isin(br_tensor *elements, br_tensor *test_elements, bool invert)
             line ? br_new_full(elements, elements->ndim, elements->sizes, invert, BR_BOOL) : NULL;
         return br__composed(scope, none);
     }
+    br_tensor *is_in = line->dtype == BR_I64 ? found_in_table(elements, line) : NULL;
+    if (is_in || br_failed())
+        return br__composed(scope, is_in && invert ? br_logical_not(is_in) : is_in);
     br_tensor *sorted = br_sort(line, 0, false, NULL);
     br_tensor *place = sorted ? found(op, sorted, elements, false) : NULL;
     place = br_clamp(place, 0, (double)(line->numel - 1));

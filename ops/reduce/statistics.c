@@ -126,7 +126,9 @@ static br_tensor *ranks(br_tensor *sorted, br_tensor *q, bool skip_nan)
     return br__composed(scope, rank);
 }
 
-static br_tensor *at_ranks(br_tensor *sorted, br_tensor *rank, br_interpolation how)
+/* Returns the elements of the lines of x at ranks of their order. They are looked up in x, so that
+ * the gradient has terms for these elements only. */
+static br_tensor *at_ranks(br_tensor *x, br_tensor *order, br_tensor *rank, br_interpolation how)
 {
     if (how == BR_INTERPOLATION_LOWER)
         rank = br_floor(rank);
@@ -134,13 +136,14 @@ static br_tensor *at_ranks(br_tensor *sorted, br_tensor *rank, br_interpolation 
         rank = br_ceil(rank);
     else if (how == BR_INTERPOLATION_NEAREST)
         rank = br_round(rank);
-    br_tensor *below = br_to(rank, BR_I64), *low = br_gather(sorted, 1, below);
+    br_tensor *below = br_to(rank, BR_I64), *low = br_gather(x, 1, br_gather(order, 1, below));
     if (how != BR_INTERPOLATION_LINEAR && how != BR_INTERPOLATION_MIDPOINT)
         return low;
     br_tensor *part = how == BR_INTERPOLATION_LINEAR
                           ? br_sub(rank, br_to(below, br_dtype_of(rank)))
                           : br_new_full(rank, BR_SCALAR, 0.5, br_dtype_of(rank));
-    br_tensor *high = br_gather(sorted, 1, br_to(br_ceil(rank), BR_I64));
+    br_tensor *above = br_to(br_ceil(rank), BR_I64);
+    br_tensor *high = br_gather(x, 1, br_gather(order, 1, above));
     return br_lerp(low, high, part);
 }
 
@@ -177,9 +180,14 @@ static br_tensor *quantile(const char *op, br_tensor *x, br_tensor *q, int64_t d
     br_tensor *line = dim == BR_ALL || x->ndim == 0 ? br_flatten(x, 0, -1)
                                                     : br_movedim(x, BR_DIMS(dim), BR_DIMS(-1));
     const int64_t n = line ? line->sizes[line->ndim - 1] : 1;
-    br_tensor *sorted = br_sort(br_reshape(line, BR_SHAPE(-1, n)), 1, false, NULL);
+    br_tensor *lines = br_reshape(line, BR_SHAPE(-1, n)), *order = NULL;
+    br_scope *unrecorded = br_no_grad_begin();
+    br_tensor *sorted = br_sort(lines, 1, false, &order);
+    br_scope_return(unrecorded, sorted);
+    br_scope_return(unrecorded, order);
+    br_scope_end(unrecorded);
     br_tensor *rank = sorted ? ranks(sorted, br_reshape(q, BR_SHAPE(-1)), skip_nan) : NULL;
-    br_tensor *y = rank ? at_ranks(sorted, rank, how) : NULL;
+    br_tensor *y = rank ? at_ranks(lines, order, rank, how) : NULL;
     y = y ? shaped(y, x, dim, keepdim, q) : NULL;
     return br__composed(scope, br__narrowed(rounding, y));
 }

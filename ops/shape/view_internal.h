@@ -17,7 +17,7 @@ bool br__check_list(const char *op, int n, br_tensor *const *tensors);
 /* ---- Windows (ops/shape/window_view.c) ------------------------------------------------------- */
 
 /* A view of a subset of a tensor's elements: slice, select, diagonal, unfold. Its kind defines the
- * meaning of up to four numbers, br_window.args. */
+ * meaning of up to six numbers, br_window.args. */
 typedef struct br_window_kind {
     br_op op;                                          /* its gradient is br__window_backward */
     void (*narrow)(br_tensor *w, const int64_t *args); /* changes x's header into the view's */
@@ -25,10 +25,12 @@ typedef struct br_window_kind {
 
 typedef struct br_window {
     const br_window_kind *kind;
-    int64_t args[4];
+    int64_t args[6];
     /* 0 if no two elements of the view are the same element of x. Otherwise the number of adjacent
-     * last indices of which this is true. */
+     * last indices of which this is true for each index of the `outer` dimensions before the last.
+     */
     int64_t distinct;
+    int outer;
 } br_window;
 
 /* Removes a dimension of size 1 from a header. */

@@ -33,17 +33,22 @@ static void add(const br_tensor *to, const br_tensor *y)
     br__pointwise(BR_POINTWISE(add), 3, (const br_tensor *[]){ to, to, y }, NULL);
 }
 
-/* Adds y to a window that may contain an element more than once. A slice of `distinct` last indices
- * has no duplicates, and is added in one loop. */
-static void add_overlapping(const br_tensor *window, const br_tensor *y, int64_t distinct)
+/* Adds y to a window that may contain an element more than once, one index of the dimensions from
+ * `dim` on at a time. A slice of `distinct` last indices has no duplicates, and is added in one
+ * loop. */
+static void add_overlapping(const br_tensor *window, const br_tensor *y, int dim, int64_t distinct)
 {
-    const int last = y->ndim - 1;
-    for (int64_t i = 0; i < y->sizes[last]; i += distinct) {
-        const int64_t n = br__min(distinct, y->sizes[last] - i);
+    const bool last = dim == y->ndim - 1;
+    const int64_t step = last ? distinct : 1;
+    for (int64_t i = 0; i < y->sizes[dim]; i += step) {
+        const int64_t n = br__min(step, y->sizes[dim] - i);
         br_tensor to = br__window(window), from = br__window(y);
-        br__window_slice(&to, last, i, n, 1);
-        br__window_slice(&from, last, i, n, 1);
-        add(&to, &from);
+        br__window_slice(&to, dim, i, n, 1);
+        br__window_slice(&from, dim, i, n, 1);
+        if (last)
+            add(&to, &from);
+        else
+            add_overlapping(&to, &from, dim + 1, distinct);
     }
 }
 
@@ -54,7 +59,7 @@ br_tensor *br__fill_window(br_tensor *y, int ndim, const int64_t *sizes, const b
         return NULL;
     br_tensor place = window_of(x, window);
     if (window->distinct > 0)
-        add_overlapping(&place, y, window->distinct);
+        add_overlapping(&place, y, y->ndim - 1 - window->outer, window->distinct);
     else
         br__copy(&place, y);
     return br__recorded(&fill_op, x, y, window, sizeof *window);
