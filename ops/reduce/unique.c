@@ -11,16 +11,22 @@
 static int64_t largest_class(const char *op, br_tensor *index)
 {
     const int64_t *values = br__host_i64(index);
-    int64_t max_value = values ? -1 : -2;
-    for (int64_t i = 0; values && i < index->numel; i++) {
+    const int64_t n = values ? index->numel : 0;
+    uint64_t even = 0, odd = 0; /* negative numbers are the largest unsigned ones */
+    for (int64_t i = 0; i + 1 < n; i += 2) {
+        even = br__max(even, (uint64_t)values[i]);
+        odd = br__max(odd, (uint64_t)values[i + 1]);
+    }
+    if (n % 2 == 1)
+        even = br__max(even, (uint64_t)values[n - 1]);
+    even = br__max(even, odd);
+    for (int64_t i = 0; even > INT64_MAX && i < n; i++)
         if (values[i] < 0) {
             br_fail(BR_ERROR_INDEX, op, "value %" PRId64 " at position %s is negative", values[i],
                     br__position(index, i));
             return -2;
         }
-        max_value = br__max(values[i], max_value);
-    }
-    return max_value;
+    return !values ? -2 : n == 0 ? -1 : (int64_t)even;
 }
 
 br_tensor *br_one_hot(br_tensor *index, int64_t num_classes)
@@ -69,8 +75,11 @@ br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlength)
     if (!weights)
         one = br_expand(br_new_ones(x, BR_SCALAR, BR_I64), x->ndim, x->sizes);
     if (!br_failed())
-        y = br_index_add_(br_new_zeros(x, BR_SHAPE(br__max(n, minlength)), one->dtype), 0, x, one,
-                          1);
+        y = br_new_zeros(x, BR_SHAPE(br__max(n, minlength)), one->dtype);
+    if (y && x->numel > 0) {
+        const br_tensor to = br__line(y), from = br__line(one), by = br__line(x);
+        br__scatter("bincount", &to, &from, &by, 0, -1, BR_COMBINE_ADD); /* x has been checked */
+    }
     return br__composed(scope, y);
 }
 

@@ -300,3 +300,22 @@ Test(folds, an_index_out_of_range_is_found_anywhere)
                 br_scope_end(scope);
             }
 }
+
+/* The largest or a negative number at any place. */
+Test(folds, bincount_at_any_place)
+{
+    for (int64_t n = 1; n < 8; n++)
+        for (int64_t at = 0; at < n; at++) {
+            br_scope *scope = br_scope_begin();
+            br_tensor *x = br_ones(BR_SHAPE(n), BR_I64), *place = br_narrow(x, 0, at, 1);
+            br_fill_(place, 9);
+            br_tensor *y = br_bincount(x, NULL, 0);
+            check_shape(y, BR_SHAPE(10));
+            cr_assert_eq(br_at(y, BR_DIMS(1)), (double)(n - 1));
+            cr_assert_eq(br_at(y, BR_DIMS(9)), 1);
+            br_fill_(place, -3);
+            check_fails(br_bincount(x, NULL, 0), "bincount: value -3 at position");
+            br_scope_end(scope);
+        }
+    check_shape(br_bincount(br_zeros(BR_SHAPE(0), BR_I64), NULL, 0), BR_SHAPE(0));
+}
