@@ -174,8 +174,9 @@ static pass begin_pass(const br_gpt_neox *self, br_tensor *ids, const br_gpt_neo
     br_tensor *at = p.starts ? zoo_packed_positions(op, ids, p.starts, 0)
                              : zoo_positions(op, ids, o->position_ids, o->cache);
     if (!br_error_pending())
-        br_rope(br_unsqueeze(at, 1), zoo_gpt_neox_rotary_dim(&self->config),
-                br_dtype_of(self->final_layer_norm->weight), &self->config.rope, &p.cos, &p.sin);
+        zoo_rope_of_texts(br_unsqueeze(at, 1), p.starts, zoo_gpt_neox_rotary_dim(&self->config),
+                          br_dtype_of(self->final_layer_norm->weight), &self->config.rope, &p.cos,
+                          &p.sin);
     return p;
 }
 

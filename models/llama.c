@@ -308,8 +308,9 @@ static void turn(const br_llama *self, br_tensor *at, int flags, pass *p)
     const br_llama_config *c = &self->config;
     if (br_error_pending() || flags & BR_LLAMA_NO_ROPE)
         return;
-    br_rope(br_unsqueeze(at, 1), zoo_llama_rotary_dim(c), br_dtype_of(self->norm->weight),
-            flags & BR_LLAMA_WINDOW ? &c->local_rope : &c->rope, &p->angles.cos, &p->angles.sin);
+    zoo_rope_of_texts(
+        br_unsqueeze(at, 1), p->starts, zoo_llama_rotary_dim(c), br_dtype_of(self->norm->weight),
+        flags & BR_LLAMA_WINDOW ? &c->local_rope : &c->rope, &p->angles.cos, &p->angles.sin);
 }
 
 /* Passes for all combinations of flags that the layers have. */

@@ -23,12 +23,12 @@ typedef struct pass {
 } pass;
 
 /* Heads of `size` numbers have the positions `at` by `rope`. */
-static pass begin_pass(const br_tensor *x, br_tensor *at, const br_rope_options *rope, int64_t size,
-                       br_tensor *visible)
+static pass begin_pass(const br_tensor *x, br_tensor *at, br_tensor *starts,
+                       const br_rope_options *rope, int64_t size, br_tensor *visible)
 {
-    pass p = { .visible = visible };
+    pass p = { .visible = visible, .starts = starts };
     if (!br_error_pending())
-        br_rope(at, size, br_dtype_of(x), rope, &p.cos, &p.sin);
+        zoo_rope_of_texts(at, starts, size, br_dtype_of(x), rope, &p.cos, &p.sin);
     return p;
 }
 
@@ -238,9 +238,8 @@ static br_tensor *run(br_modernbert *self, br_tensor *ids, const br_modernbert_o
     br_tensor *keys =
         zoo_visible_keys(op, "attention_mask", o->attention_mask, br_size(ids, 0), longest);
     br_tensor *near = visible_nearby(x, longest, distance, keys);
-    pass passes[] = { begin_pass(x, at, &c->global_rope, size, keys),
-                      begin_pass(x, at, &c->local_rope, size, near) };
-    passes[0].starts = passes[1].starts = starts;
+    pass passes[] = { begin_pass(x, at, starts, &c->global_rope, size, keys),
+                      begin_pass(x, at, starts, &c->local_rope, size, near) };
     passes[1].unmasked = distance + 1;
     return run_layers(self, x, passes, o);
 }

@@ -116,6 +116,35 @@ br_tensor *zoo_packed_positions(const char *model, const br_tensor *ids, br_tens
     return result;
 }
 
+/* Computes the tables of n texts, which begin at the positions `at`, and joins them. */
+static bool join_ropes(br_tensor *positions, int64_t n, const int64_t *at, int64_t dim,
+                       br_dtype dtype, const br_rope_options *rope, br_tensor **cos,
+                       br_tensor **sin)
+{
+    br_tensor **cosines = br_calloc((size_t)n, sizeof *cosines);
+    br_tensor **sines = br_calloc((size_t)n, sizeof *sines);
+    for (int64_t i = 0; cosines && sines && i < n && !br_error_pending(); i++)
+        br_rope(br_narrow(positions, -1, at[i], at[i + 1] - at[i]), dim, dtype, rope, &cosines[i],
+                &sines[i]);
+    *cos = br_error_pending() ? NULL : br_cat((int)n, cosines, -2);
+    *sin = br_error_pending() ? NULL : br_cat((int)n, sines, -2);
+    br_free(cosines);
+    br_free(sines);
+    return !br_error_pending();
+}
+
+bool zoo_rope_of_texts(br_tensor *positions, br_tensor *starts, int64_t dim, br_dtype dtype,
+                       const br_rope_options *rope, br_tensor **cos, br_tensor **sin)
+{
+    if (!starts || (rope->type != BR_ROPE_DYNAMIC && rope->type != BR_ROPE_LONGROPE))
+        return br_rope(positions, dim, dtype, rope, cos, sin);
+    int64_t *at = br_error_pending() ? NULL : zoo_copy_elements(starts);
+    const bool ok =
+        at && join_ropes(positions, br_numel(starts) - 1, at, dim, dtype, rope, cos, sin);
+    br_free(at);
+    return ok;
+}
+
 /* ---- Attention ------------------------------------------------------------------------------- */
 
 /* Returns [T, heads, d] for [1, heads, T, d]. */

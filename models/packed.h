@@ -14,6 +14,10 @@ int64_t *zoo_copy_elements(const br_tensor *t);
  * Fails if a text has more than `limit` tokens; 0: no limit. */
 br_tensor *zoo_packed_positions(const char *model, const br_tensor *ids, br_tensor *starts,
                                 int64_t limit);
+/* Computes br_rope() of positions [.., tokens] for each text alone, since its length changes the
+ * rates of some types. `starts` may be NULL: br_rope() of all positions. */
+bool zoo_rope_of_texts(br_tensor *positions, br_tensor *starts, int64_t dim, br_dtype dtype,
+                       const br_rope_options *rope, br_tensor **cos, br_tensor **sin);
 /* What cannot be combined with cu_seqlens. */
 typedef struct zoo_unpacked {
     const void *attention_mask, *position_ids, *cache, *attentions;

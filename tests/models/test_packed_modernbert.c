@@ -10,7 +10,21 @@ TestSuite(packed_modernbert, .init = check_begin, .fini = check_end);
 enum { TEXTS = 6, LABELS = 3, FILLER = 5 };
 static const int64_t lengths[TEXTS] = { 1, 3, 20, 7, 13, 33 };
 
-static br_modernbert_classifier *new_classifier(const char *pooling, int64_t local_attention)
+/* Scales the positions of texts of more than 10 tokens. */
+static void set_rope(br_rope_options *rope, br_rope_type type)
+{
+    rope->type = type;
+    rope->factor = 2;
+    rope->original_max_position_embeddings = 10;
+    rope->n_factors = type == BR_ROPE_LONGROPE ? 8 : 0;
+    for (int64_t i = 0; i < rope->n_factors; i++) {
+        rope->short_factor[i] = 1;
+        rope->long_factor[i] = 3;
+    }
+}
+
+static br_modernbert_classifier *new_classifier(const char *pooling, int64_t local_attention,
+                                                br_rope_type type)
 {
     br_modernbert_config c = br_modernbert_config_default();
     c.vocab_size = 50;
@@ -23,6 +37,8 @@ static br_modernbert_classifier *new_classifier(const char *pooling, int64_t loc
     c.num_labels = LABELS;
     c.pad_token_id = 1;
     c.classifier_pooling = pooling;
+    set_rope(&c.global_rope, type);
+    set_rope(&c.local_rope, type);
     br_modernbert_classifier *model = br_modernbert_for_sequence_classification_new(&c);
     cr_assert(model, "%s", br_error_message());
     br_eval(br_base(model));
@@ -74,10 +90,13 @@ Test(packed_modernbert, texts_equal_single_texts)
     const struct {
         const char *pooling;
         int64_t local_attention; /* the local layers see all of some texts, of none, or of all */
-    } models[] = { { "cls", 16 }, { "mean", 2 }, { "mean", 128 } };
+        br_rope_type rope;       /* the rates of the last two depend on the length of the text */
+    } models[] = { { "cls", 16, BR_ROPE_DEFAULT },
+                   { "mean", 2, BR_ROPE_DYNAMIC },
+                   { "mean", 128, BR_ROPE_LONGROPE } };
     for (int k = 0; k < 3; k++) {
         br_modernbert_classifier *model =
-            new_classifier(models[k].pooling, models[k].local_attention);
+            new_classifier(models[k].pooling, models[k].local_attention, models[k].rope);
         br_scope *scope = br_no_grad_begin();
         packed_texts t = pack(TEXTS, (int[]){ 0, 1, 2, 3, 4, 5 });
         br_tensor *states = run(model, t, false), *logits = run(model, t, true);
@@ -93,7 +112,7 @@ Test(packed_modernbert, texts_equal_single_texts)
 
 Test(packed_modernbert, refused_batches)
 {
-    br_modernbert_classifier *model = new_classifier("cls", 16);
+    br_modernbert_classifier *model = new_classifier("cls", 16, BR_ROPE_DEFAULT);
     br_scope *scope = br_no_grad_begin();
     packed_texts t = pack(2, (int[]){ 1, 3 });
     br_tensor *attentions[3];
