@@ -462,8 +462,8 @@ ALWAYS_INLINE real sigmoid_parts(real x, real *rest)
 
 ALWAYS_INLINE real silu(real x)
 {
-    real rest;
-    return x * sigmoid_parts(x, &rest);
+    const real z = real_exp(x < 0 ? x : -x);
+    return (x < 0 ? x * z : x) / (1 + z);
 }
 
 ALWAYS_INLINE real silu_slope(real x)
