@@ -153,8 +153,8 @@ static br_tensor *attend(br_gpt2_attention *self, br_tensor *x, const pass *p,
     zoo_attention a = { .visible = p->visible, .is_causal = p->is_causal, .weights = attention };
     a.scale = self->scale;
     a.dropout_p = br_is_training(br_base(self)) ? self->attn_pdrop : 0;
-    br_tensor *context =
-        p->starts ? zoo_attend_packed(q, k, v, &a, p->starts, 0) : zoo_attend(q, k, v, &a);
+    br_tensor *context = p->starts ? zoo_attend_texts((br_tensor *[]){ q, k, v }, &a, p->starts, 0)
+                                   : zoo_attend(q, k, v, &a);
     if (attention)
         br_scope_return(scope, *attention);
     x = conv1d(self->c_proj, context);

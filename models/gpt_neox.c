@@ -48,8 +48,8 @@ static br_tensor *attend(br_gpt_neox_attention *self, br_tensor *x, const pass *
         br_cache_append(p->cache, self->layer, &k, &v);
     zoo_attention a = { .visible = p->visible, .is_causal = p->is_causal, .weights = attention };
     a.dropout_p = br_is_training(br_base(self)) ? self->attention_dropout : 0;
-    br_tensor *context =
-        p->starts ? zoo_attend_packed(q, k, v, &a, p->starts, 0) : zoo_attend(q, k, v, &a);
+    br_tensor *context = p->starts ? zoo_attend_texts((br_tensor *[]){ q, k, v }, &a, p->starts, 0)
+                                   : zoo_attend(q, k, v, &a);
     if (attention)
         br_scope_return(scope, *attention);
     return br_leave(self, br_linear_forward(self->dense, context));

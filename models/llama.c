@@ -41,11 +41,11 @@ typedef struct angles {
 typedef struct pass {
     br_cache *cache;
     angles angles;      /* NULL: the layer has no positions */
-    br_tensor *visible; /* as in zoo_attention; NULL: see is_causal */
+    br_tensor *visible; /* as in zoo_attention, or in zoo_attend_texts(); NULL: see is_causal */
     int64_t window;     /* only the last so many keys are visible to a single token; 0: all */
     bool is_causal;
-    br_tensor *starts;   /* of the texts of a packed batch; NULL: another batch */
-    int64_t text_window; /* the window in a packed batch; 0: all earlier tokens are visible */
+    br_tensor *starts; /* of the texts of a packed batch; NULL: another batch */
+    int64_t unmasked;  /* texts of so many tokens need no `visible` */
 } pass;
 
 static br_llama_attention *new_attention(const br_llama_config *c, int64_t layer)
@@ -133,8 +133,9 @@ static br_tensor *attend(br_llama_attention *self, br_tensor *x, const pass *p,
     a.scale = self->scale;
     a.softcap = self->softcap;
     a.dropout_p = br_is_training(br_base(self)) ? self->attention_dropout : 0;
-    br_tensor *context = p->starts ? zoo_attend_packed(q, k, v, &a, p->starts, p->text_window)
-                                   : zoo_attend(q, k, v, &a);
+    br_tensor *context =
+        p->starts ? zoo_attend_texts((br_tensor *[]){ q, k, v }, &a, p->starts, p->unmasked)
+                  : zoo_attend(q, k, v, &a);
     if (attention)
         br_scope_return(scope, *attention);
     return br_leave(self, br_linear_forward(self->o_proj, context));
@@ -204,7 +205,7 @@ static br_tensor *run_layer_once(br_llama_layer *self, br_tensor *x, const pass 
 /* The fields of a pass that are no tensors, for a layer in an activation checkpoint. */
 typedef struct layer_args {
     bool is_causal;
-    int64_t text_window;
+    int64_t unmasked;
 } layer_args;
 
 static br_tensor *run_layer_alone(void *self, br_tensor *const *inputs, const void *args)
@@ -214,7 +215,7 @@ static br_tensor *run_layer_alone(void *self, br_tensor *const *inputs, const vo
                .angles = { inputs[2], inputs[3] },
                .is_causal = a->is_causal,
                .starts = inputs[4],
-               .text_window = a->text_window };
+               .unmasked = a->unmasked };
     return run_layer_once(self, inputs[0], &p, (extra){ 0 });
 }
 
@@ -224,7 +225,7 @@ static br_tensor *run_layer(br_llama_layer *self, br_tensor *x, const pass *p, e
 {
     if (p->cache || more.attention || more.router_logits)
         return run_layer_once(self, x, p, more);
-    const layer_args args = { p->is_causal, p->text_window };
+    const layer_args args = { p->is_causal, p->unmasked };
     return br_module_run(self, run_layer_alone,
                          BR_INPUTS(x, p->visible, p->angles.cos, p->angles.sin, p->starts), &args,
                          sizeof args);
@@ -283,9 +284,13 @@ static pass pass_of(const br_llama *self, br_tensor *ids, const br_llama_options
     int64_t past = br_cache_length(o->cache), n = br_size(ids, 1), keys = past + n;
     int64_t window = flags & BR_LLAMA_WINDOW ? c->sliding_window : 0;
     pass p = { .cache = o->cache, .starts = starts };
-    if (starts)
-        p.text_window = window;
-    else if (n == 1)
+    if (starts) {
+        const int64_t longest = window > 0 ? zoo_longest_text(starts) : 0;
+        p.is_causal = true;
+        p.unmasked = window;
+        if (longest > window)
+            p.visible = visible_window(ids, 0, longest, window);
+    } else if (n == 1)
         p.window = window;
     else if (window > 0 && keys > window)
         p.visible = visible_window(ids, past, n, window);

@@ -216,13 +216,6 @@ static br_tensor *run_layers(br_modernbert *self, br_tensor *x, const pass passe
     return x;
 }
 
-br_tensor *zoo_modernbert_starts(const br_tensor *ids, const br_modernbert_options *o)
-{
-    const zoo_unpacked others = { .attention_mask = o->attention_mask,
-                                  .attentions = o->attentions };
-    return zoo_unpadded_starts(op, ids, o->cu_seqlens, &others);
-}
-
 /* Embeds the ids, and runs the layers. */
 static br_tensor *run(br_modernbert *self, br_tensor *ids, const br_modernbert_options *o)
 {
@@ -231,7 +224,9 @@ static br_tensor *run(br_modernbert *self, br_tensor *ids, const br_modernbert_o
     if (br_error_pending())
         return NULL;
     const int64_t size = c->hidden_size / c->num_attention_heads, distance = c->local_attention / 2;
-    br_tensor *starts = zoo_modernbert_starts(ids, o);
+    const zoo_unpacked others = { .attention_mask = o->attention_mask,
+                                  .attentions = o->attentions };
+    br_tensor *starts = zoo_unpadded_starts(op, ids, o->cu_seqlens, &others);
     const int64_t longest = starts ? zoo_longest_text(starts) : br_size(ids, 1);
     br_tensor *at = starts ? br_squeeze(zoo_packed_positions(op, ids, starts, 0), 0)
                            : br_new_arange(x, 0, (double)longest, 1, BR_I64);

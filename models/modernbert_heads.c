@@ -164,11 +164,11 @@ br_tensor *br_modernbert_classifier_forward(br_modernbert_classifier *self, br_t
 {
     br_enter(self);
     const br_modernbert_options *o = BR_OPTIONS_OF("modernbert", br_modernbert, options);
-    br_tensor *starts = NULL, *x = br_modernbert_forward(self->model, input_ids, o);
-    if (self->task == BR_TASK_SEQUENCE_CLASSIFICATION) {
-        starts = zoo_modernbert_starts(input_ids, o);
+    const bool of_texts = self->task == BR_TASK_SEQUENCE_CLASSIFICATION;
+    br_tensor *starts = of_texts ? o->cu_seqlens : NULL;
+    br_tensor *x = br_modernbert_forward(self->model, input_ids, o);
+    if (of_texts)
         x = zoo_enough_rows(pool(self, x, o->attention_mask, starts), starts);
-    }
     x = zoo_own_rows(classify(self, x), starts);
     zoo_modernbert_store_outputs(self->model, o);
     return br_leave(self, x);

@@ -21,9 +21,6 @@ br_layer_norm *zoo_modernbert_norm(const br_modernbert_config *config);
 /* Initializes a weight. `config` is a br_modernbert_config. */
 bool zoo_modernbert_init(const void *config, const char *key, br_tensor *weight);
 /* Moves the outputs requested by the options from the innermost scope to the enclosing one. */
-/* Checks o->cu_seqlens and what must not be combined with it. Returns it in the host's memory;
- * NULL, with or without an error, if the batch is not packed. */
-br_tensor *zoo_modernbert_starts(const br_tensor *ids, const br_modernbert_options *o);
 void zoo_modernbert_store_outputs(const br_modernbert *self, const br_modernbert_options *options);
 
 #endif

@@ -217,17 +217,6 @@ int64_t zoo_longest_text(const br_tensor *starts)
     return longest;
 }
 
-br_tensor *zoo_attend_packed(br_tensor *query, br_tensor *key, br_tensor *value,
-                             const zoo_attention *a, br_tensor *starts, int64_t window)
-{
-    zoo_attention all = { .scale = a->scale, .softcap = a->softcap, .dropout_p = a->dropout_p };
-    const int64_t longest = window > 0 ? zoo_longest_text(starts) : 0;
-    all.is_causal = true;
-    if (longest > window)
-        all.visible = br_triu(zoo_visible_past(query, 0, longest), 1 - window);
-    return zoo_attend_texts((br_tensor *[]){ query, key, value }, &all, starts, window);
-}
-
 /* ---- Rows of texts --------------------------------------------------------------------------- */
 
 br_tensor *zoo_first_tokens(br_tensor *x, br_tensor *starts)

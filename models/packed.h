@@ -33,11 +33,6 @@ int64_t zoo_longest_text(const br_tensor *starts);
  * and columns; one of at most `unmasked` tokens sees all keys, or all before if `is_causal`. */
 br_tensor *zoo_attend_texts(br_tensor *const qkv[3], const zoo_attention *all, br_tensor *starts,
                             int64_t unmasked);
-/* Returns the causal attention of each text to itself, as zoo_attend() for the texts one by one:
- * [1, tokens, heads d]. A token attends to the last `window` tokens; 0: to all before it. Of `a`,
- * only scale, softcap and dropout_p are used. */
-br_tensor *zoo_attend_packed(br_tensor *query, br_tensor *key, br_tensor *value,
-                             const zoo_attention *a, br_tensor *starts, int64_t window);
 /* Returns the rows of the texts' first tokens, [B, size], of states [B, S, size], or [1, tokens,
  * size] if `starts` is not NULL. */
 br_tensor *zoo_first_tokens(br_tensor *x, br_tensor *starts);

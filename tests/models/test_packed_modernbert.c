@@ -1,14 +1,10 @@
 /* Packed batches of ModernBERT, whose local layers attend to nearby tokens: results of each text
  * are those of the text alone, and do not depend on the other texts, to the bit. */
-#include "tests/models/recorded.h"
-#include "tests/same_bits.h"
+#include "tests/models/packed_texts.h"
 
 #include <brasa/models/modernbert.h>
 
 TestSuite(packed_modernbert, .init = check_begin, .fini = check_end);
-
-enum { TEXTS = 6, LABELS = 3, FILLER = 5 };
-static const int64_t lengths[TEXTS] = { 1, 3, 20, 7, 13, 33 };
 
 /* Scales the positions of texts of more than 10 tokens. */
 static void set_rope(br_rope_options *rope, br_rope_type type)
@@ -34,7 +30,7 @@ static br_modernbert_classifier *new_classifier(const char *pooling, int64_t loc
     c.num_attention_heads = 4;
     c.intermediate_size = 96;
     c.local_attention = local_attention;
-    c.num_labels = LABELS;
+    c.num_labels = PACKED_LABELS;
     c.pad_token_id = 1;
     c.classifier_pooling = pooling;
     set_rope(&c.global_rope, type);
@@ -45,44 +41,14 @@ static br_modernbert_classifier *new_classifier(const char *pooling, int64_t loc
     return model;
 }
 
-typedef struct packed_texts {
-    br_tensor *ids, *starts;
-} packed_texts;
-
-/* Returns n texts, chosen by their numbers. The ids of a text depend on its number only. */
-static packed_texts pack(int n, const int *chosen)
+static br_tensor *run(void *model, packed_texts t, bool logits)
 {
-    int64_t id[200], starts[TEXTS + 1] = { 0 }, at = 0;
-    for (int i = 0; i < n; i++) {
-        for (int64_t k = 0; k < lengths[chosen[i]]; k++)
-            id[at++] = 2 + (chosen[i] * 17 + k * 7) % 47;
-        starts[i + 1] = at;
-    }
-    return (packed_texts){ br_from_i64(BR_SHAPE(1, at), id), br_from_i64(BR_SHAPE(n + 1), starts) };
-}
-
-/* Returns the hidden states, [1, tokens, size], or the logits, [texts, LABELS]. */
-static br_tensor *run(br_modernbert_classifier *model, packed_texts t, bool logits)
-{
+    br_modernbert_classifier *classifier = model;
     const br_modernbert_options o = *BR_OPTIONS(br_modernbert, .cu_seqlens = t.starts);
-    br_tensor *y = logits ? br_modernbert_classifier_forward(model, t.ids, &o)
-                          : br_modernbert_forward(model->model, t.ids, &o);
+    br_tensor *y = logits ? br_modernbert_classifier_forward(classifier, t.ids, &o)
+                          : br_modernbert_forward(classifier->model, t.ids, &o);
     cr_assert(y, "%s", br_error_message());
     return y;
-}
-
-/* Compares text i of `all` with the text alone, without padding, and beside another one. */
-static void check_text(br_modernbert_classifier *model, br_tensor *all, bool logits, int i,
-                       int64_t start)
-{
-    const int64_t n = lengths[i];
-    br_tensor *own = logits ? br_narrow(all, 0, i, 1) : br_narrow(all, 1, start, n);
-    packed_texts alone = pack(1, (int[]){ i }), beside = pack(2, (int[]){ i, FILLER });
-    alone.starts = NULL;
-    cr_assert_leq(difference(run(model, alone, logits), own), 1e-5, "text %d", i);
-    br_tensor *other = run(model, beside, logits);
-    other = logits ? br_narrow(other, 0, 0, 1) : br_narrow(other, 1, 0, n);
-    cr_assert(same_bits(other, own), "text %d: off by %g", i, difference(other, own));
 }
 
 Test(packed_modernbert, texts_equal_single_texts)
@@ -97,15 +63,7 @@ Test(packed_modernbert, texts_equal_single_texts)
     for (int k = 0; k < 3; k++) {
         br_modernbert_classifier *model =
             new_classifier(models[k].pooling, models[k].local_attention, models[k].rope);
-        br_scope *scope = br_no_grad_begin();
-        packed_texts t = pack(TEXTS, (int[]){ 0, 1, 2, 3, 4, 5 });
-        br_tensor *states = run(model, t, false), *logits = run(model, t, true);
-        cr_assert(br_size(states, 1) == br_size(t.ids, 1) && br_size(logits, 0) == TEXTS);
-        for (int64_t i = 0, start = 0; i < TEXTS; start += lengths[i++]) {
-            check_text(model, states, false, (int)i, start);
-            check_text(model, logits, true, (int)i, start);
-        }
-        br_scope_end(scope);
+        check_packed(run, model, models[k].pooling);
         br_module_free(model);
     }
 }
