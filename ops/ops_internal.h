@@ -70,6 +70,11 @@ br_tensor *br__binary(const char *op, br_pointwise kernel, br_tensor *a, br_tens
 /* The same with parameters of the kernel. */
 br_tensor *br__binary_with(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b,
                            const double *params);
+/* Returns kernel(x[0], x[1], x[2]), in the shape to which the operands broadcast, for operands of
+ * one dtype. x[2] may be a scalar operand. `names` are those of x[0], x[1], x[0] with x[1], and
+ * x[2] in messages. */
+br_tensor *br__ternary(const char *op, br_pointwise kernel, const br_tensor *const x[3],
+                       const char *const names[4], const double *params);
 br_tensor *br__comparison(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b);
 /* Returns kernel(a, s), or kernel(s, a) if reversed. */
 br_tensor *br__binary_scalar(const char *op, br_pointwise kernel, br_tensor *a, double s,

@@ -130,6 +130,21 @@ br_tensor *br__binary_with(const char *op, br_pointwise kernel, br_tensor *a, br
     return br__compatible(op, "a", a, "b", b) ? apply(op, kernel, a, b, a->dtype, params) : NULL;
 }
 
+br_tensor *br__ternary(const char *op, br_pointwise kernel, const br_tensor *const x[3],
+                       const char *const names[4], const double *params)
+{
+    br_tensor both = { .dtype = x[0]->dtype, .storage = x[0]->storage };
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    if (!br__broadcast_named(op, names[0], x[0], names[1], x[1], &both.ndim, both.sizes) ||
+        !br__broadcast_named(op, names[2], &both, names[3], x[2], &ndim, sizes))
+        return NULL;
+    br_tensor *y = br__new_on(op, x[0], ndim, sizes, x[0]->dtype);
+    if (y)
+        br__pointwise(kernel, 4, (const br_tensor *[]){ y, x[0], x[1], x[2] }, params);
+    return y;
+}
+
 br_tensor *br__comparison(const char *op, br_pointwise kernel, br_tensor *a, br_tensor *b)
 {
     BR_OP(op);

@@ -74,20 +74,12 @@ static void lerp_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op lerp_op = { "lerp", lerp_backward, false };
 
-/* Computes lerp in the shape that the operands, which have the same dtype, broadcast to. */
 static br_tensor *lerp(const char *op, const br_tensor *start, const br_tensor *end,
                        const br_tensor *weight)
 {
-    br_tensor both = { .dtype = start->dtype, .storage = start->storage };
-    int ndim;
-    int64_t sizes[BR_MAX_DIMS];
-    if (!br__broadcast_named(op, "start", start, "end", end, &both.ndim, both.sizes) ||
-        !br__broadcast_named(op, "start and end", &both, "weight", weight, &ndim, sizes))
-        return NULL;
-    br_tensor *y = br__new_on(op, start, ndim, sizes, start->dtype);
-    if (y)
-        br__pointwise(BR_POINTWISE(lerp), 4, (const br_tensor *[]){ y, start, end, weight }, NULL);
-    return y;
+    static const char *const names[] = { "start", "end", "start and end", "weight" };
+    return br__ternary(op, BR_POINTWISE(lerp), (const br_tensor *[]){ start, end, weight }, names,
+                       NULL);
 }
 
 br_tensor *br_lerp(br_tensor *start, br_tensor *end, br_tensor *weight)

@@ -422,15 +422,9 @@ static const br_op addcdiv_op = { "addcdiv", addcdiv_backward, false };
 static br_tensor *add_scaled(const br_op *op, br_pointwise kernel, br_tensor *input,
                              br_tensor *first, br_tensor *second, double value)
 {
-    br_tensor both = br__window(input);
-    int ndim;
-    int64_t sizes[BR_MAX_DIMS];
-    br__broadcast(op->name, input, first, &both.ndim, both.sizes);
-    br__broadcast(op->name, &both, second, &ndim, sizes);
-    br_tensor *y = br__new_on(op->name, input, ndim, sizes, input->dtype);
-    if (!y)
-        return NULL;
-    br__pointwise(kernel, 4, (const br_tensor *[]){ y, input, first, second }, &value);
+    static const char *const names[] = { "input", "tensor1", "the broadcast input", "tensor2" };
+    br_tensor *y =
+        br__ternary(op->name, kernel, (const br_tensor *[]){ input, first, second }, names, &value);
     br_node *node = br_record(op, y, BR_INPUTS(input, first, second), &value, sizeof value);
     if (br_needs_input_grad(node, SECOND))
         br_save(node, FIRST, first);
