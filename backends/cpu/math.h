@@ -536,8 +536,8 @@ ALWAYS_INLINE real logistic_loss(real x, real t)
 
 ALWAYS_INLINE real logistic_loss_slope(real x, real t)
 {
-    const real e = real_exp(x < 0 ? x : -x), large = 1 / (1 + e), small = e * large;
-    return (1 - t) * (x < 0 ? small : large) - t * (x < 0 ? large : small);
+    real rest, s = sigmoid_parts(x, &rest);
+    return (1 - t) * s - t * rest;
 }
 
 /* Returns log(1 + exp(beta x)) / beta, or x itself if beta x is above the threshold. */

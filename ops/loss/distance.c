@@ -108,6 +108,8 @@ typedef struct bend {
     bool huber;
 } bend;
 
+static const char smooth_l1_loss[] = "smooth_l1_loss", huber_loss[] = "huber_loss";
+
 /* The slope is d / bound or sign(d) for smooth L1, and bound times that for Huber. Its derivative
  * is 0 where |d| = bound, as in PyTorch. */
 static br_tensor *composed_slope(br_tensor *d, const bend *b)
@@ -121,23 +123,24 @@ static br_tensor *composed_slope(br_tensor *d, const bend *b)
 static void bend_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const bend *b = br_params(node);
+    const char *op = b->huber ? huber_loss : smooth_l1_loss;
     const br_pointwise kernel =
         b->huber ? BR_POINTWISE(huber_slope) : BR_POINTWISE(smooth_l1_slope);
     br_tensor *input = br_saved(node, INPUT), *target = br_saved(node, TARGET);
-    br_tensor *slope = br_grad_enabled()
-                           ? composed_slope(br_sub(input, target), b)
-                           : br__binary_with("bend_loss", kernel, input, target, &b->bound);
+    br_tensor *slope = br_grad_enabled() ? composed_slope(br_sub(input, target), b)
+                                         : br__binary_with(op, kernel, input, target, &b->bound);
     dx[INPUT] = br_mul(dy, slope);
     if (br_needs_input_grad(node, TARGET))
         dx[TARGET] = br_neg(dx[INPUT]);
 }
 
-static const br_op smooth_l1_op = { "smooth_l1_loss", bend_backward, false };
-static const br_op huber_op = { "huber_loss", bend_backward, false };
+static const br_op smooth_l1_op = { smooth_l1_loss, bend_backward, false };
+static const br_op huber_op = { huber_loss, bend_backward, false };
 
-static br_tensor *bend_loss(const br_op *op, br_tensor *input, br_tensor *target, const bend *b)
+static br_tensor *bend_loss(br_tensor *input, br_tensor *target, const bend *b)
 {
-    BR_IF_PROMOTED(input, target, bend_loss(op, input, target, b))
+    const br_op *op = b->huber ? &huber_op : &smooth_l1_op;
+    BR_IF_PROMOTED(input, target, bend_loss(input, target, b))
     const br_pointwise kernel = b->huber ? BR_POINTWISE(huber) : BR_POINTWISE(smooth_l1);
     br_tensor *y = br__binary_with(op->name, kernel, input, target, &b->bound);
     br_node *node = br_record(op, y, BR_INPUTS(input, target), b, sizeof *b);
@@ -159,8 +162,8 @@ br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction r
         return br_fail(BR_ERROR_ARGUMENT, op, "beta is %g, must be finite and at least 0", beta);
     br_scope *scope = br_scope_begin();
     const br_rounding rounding = BR_WIDEN(&input, &target);
-    br_tensor *losses = beta > 0 ? bend_loss(&smooth_l1_op, input, target, &(bend){ beta, false })
-                                 : br_abs(br_sub(input, target));
+    br_tensor *losses =
+        beta > 0 ? bend_loss(input, target, &(bend){ beta, false }) : br_abs(br_sub(input, target));
     return br__finish_loss(op, scope, rounding, losses, reduction);
 }
 
@@ -177,7 +180,7 @@ br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduc
                        delta);
     br_scope *scope = br_scope_begin();
     const br_rounding rounding = BR_WIDEN(&input, &target);
-    br_tensor *losses = bend_loss(&huber_op, input, target, &(bend){ delta, true });
+    br_tensor *losses = bend_loss(input, target, &(bend){ delta, true });
     return br__finish_loss(op, scope, rounding, losses, reduction);
 }
 
@@ -193,23 +196,24 @@ static br_tensor *weighted_logistic_loss(br_tensor *x, br_tensor *t, br_tensor *
     return br_add(weighted(hit, w), miss);
 }
 
+static const char with_logits[] = "binary_cross_entropy_with_logits";
+
 /* dx = dy ((1 - t) s - t (1 - s)), dt = -dy x. */
 static void logistic_loss_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *x = br_saved(node, INPUT), *t = br_saved(node, TARGET);
     if (br_needs_input_grad(node, INPUT)) {
-        br_tensor *slope = br_grad_enabled() ? br_sub(br_mul(br_rsub_scalar(t, 1), br__logistic(x)),
-                                                      br_mul(t, br__logistic(br_neg(x))))
-                                             : br__binary("binary_cross_entropy_with_logits",
-                                                          BR_POINTWISE(logistic_loss_slope), x, t);
+        br_tensor *slope = br_grad_enabled()
+                               ? br_sub(br_mul(br_rsub_scalar(t, 1), br__logistic(x)),
+                                        br_mul(t, br__logistic(br_neg(x))))
+                               : br__binary(with_logits, BR_POINTWISE(logistic_loss_slope), x, t);
         dx[INPUT] = br_mul(dy, slope);
     }
     if (br_needs_input_grad(node, TARGET))
         dx[TARGET] = br_neg(br_mul(dy, x));
 }
 
-static const br_op logistic_loss_op = { "binary_cross_entropy_with_logits", logistic_loss_backward,
-                                        false };
+static const br_op logistic_loss_op = { with_logits, logistic_loss_backward, false };
 
 /* The same without a pos_weight, in one pass. */
 static br_tensor *logistic_loss(br_tensor *x, br_tensor *t)
