@@ -45,8 +45,7 @@ typedef struct br_scan_work {
     int dim;
     bool reverse; /* from the last element to the first; not for positions */
     br_scan_kind kind;
-    const br_tensor
-        *values; /* for positions: receives the elements there, of x's shape and dtype */
+    const br_tensor *values; /* for positions: the elements there, of x's shape and dtype */
 } br_scan_work;
 
 /* ---- Sorting --------------------------------------------------------------------------------- */

@@ -67,11 +67,11 @@ static const br_window_kind windows_kind = { { "unfold", br__window_backward, fa
 static br_window view_of(const windows *w)
 {
     const bool overlap = w->span[0] > w->stride[0] || w->span[1] > w->stride[1];
-    return (br_window){ &windows_kind,
-                        { w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], w->dilation[0],
-                          w->dilation[1] },
-                        overlap,
-                        1 };
+    return (br_window){ .kind = &windows_kind,
+                        .args = { w->kernel[0], w->kernel[1], w->stride[0], w->stride[1],
+                                  w->dilation[0], w->dilation[1] },
+                        .distinct = overlap,
+                        .outer = 1 };
 }
 
 br_tensor *br_f_unfold(br_tensor *x, const br_fold_options *options)

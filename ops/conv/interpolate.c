@@ -223,8 +223,8 @@ br_tensor *br_interpolate(br_tensor *x, const br_interpolate_options *options)
     BR_WIDEN(&y);
     if (y && !br_is_floating(y))
         y = br_to(y, BR_F64);
-    /* Sums along the last dimension take longer than those along the others: with more outputs than
-     * elements it comes first, so that there are fewer of them. */
+    /* A sum along the last dimension takes longer than a sum along another one. With more outputs
+     * than elements, the last dimension comes first, because it has the fewest sums then. */
     const int dims = x->ndim - 2;
     const bool grows = axes[dims - 1].outputs > axes[dims - 1].n;
     for (int k = 0; y && k < dims; k++) {

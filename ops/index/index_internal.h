@@ -19,8 +19,7 @@ br_tensor *br__index_add(br_tensor *dy, br_tensor *index, const br_index_selecti
 
 /* Records y, which holds the elements that br_gather(x, dim, index) would, as that operation's
  * result. Indices must be contiguous and in range. Returns y; NULL with an error if memory runs
- * out.
- */
+ * out. */
 br_tensor *br__as_gathered(br_tensor *y, br_tensor *x, int64_t dim, br_tensor *index);
 
 /* Returns the indices (i64) that sort a matrix's rows lexicographically; the sort is stable. NaN

@@ -25,8 +25,7 @@ static br_tensor *running(const char *op, br_tensor *x, int64_t dim, br_scan_kin
     return br_failed() ? NULL : values;
 }
 
-/* The values are those that gather would return for the positions, so the gradient is that of
- * gather. */
+/* Gather would return the same values for the positions, so its gradient is used. */
 static br_tensor *running_extreme(const char *op, br_tensor *x, int64_t dim, br_scan_kind kind,
                                   br_tensor **indices)
 {

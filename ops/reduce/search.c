@@ -86,11 +86,10 @@ br_tensor *br_bucketize(br_tensor *x, br_tensor *boundaries, bool right)
 static br_tensor *found_in_table(br_tensor *elements, br_tensor *line)
 {
     enum { SPARSE = 4 }; /* places for each number, at most */
-    const int64_t min = br_item_i64(br_min(line)), max = br_item_i64(br_max(line));
-    const uint64_t range = (uint64_t)max - (uint64_t)min;
+    br_tensor *low = br_min(line), *high = br_max(line);
+    const uint64_t range = (uint64_t)br_item_i64(high) - (uint64_t)br_item_i64(low);
     if (br_failed() || range / SPARSE > (uint64_t)(line->numel + elements->numel))
         return NULL;
-    br_tensor *low = br_min(line), *high = br_max(line);
     br_tensor *table = br_new_zeros(line, BR_SHAPE((int64_t)range + 1), BR_BOOL);
     br_index_fill_(table, 0, br_sub(line, low), 1);
     br_tensor *inside = br_logical_and(br_ge(elements, low), br_le(elements, high));

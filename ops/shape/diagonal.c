@@ -69,8 +69,8 @@ br_tensor *br_diagonal(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim2)
                        br__shape(x));
     if (!two_dims("diagonal", x, x->ndim, &dim1, &dim2))
         return NULL;
-    return br__view_window(x,
-                           &(br_window){ &diagonal_kind, { bounded(offset), dim1, dim2 }, 0, 0 });
+    return br__view_window(
+        x, &(br_window){ .kind = &diagonal_kind, .args = { bounded(offset), dim1, dim2 } });
 }
 
 br_tensor *br_diag_embed(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim2)
@@ -92,8 +92,9 @@ br_tensor *br_diag_embed(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim
         size = INT64_MAX;
     for (int i = 0; i < ndim; i++)
         sizes[i] = i == dim1 || i == dim2 ? size : x->sizes[next++];
-    return br__fill_window(x, ndim, sizes,
-                           &(br_window){ &diagonal_kind, { bounded(offset), dim1, dim2 }, 0, 0 });
+    return br__fill_window(
+        x, ndim, sizes,
+        &(br_window){ .kind = &diagonal_kind, .args = { bounded(offset), dim1, dim2 } });
 }
 
 br_tensor *br_diag(br_tensor *x, int64_t diagonal)

@@ -34,7 +34,8 @@ br_tensor *br_slice(br_tensor *x, int64_t dim, int64_t start, int64_t end, int64
         return br_fail(BR_ERROR_ARGUMENT, "slice", "step is %" PRId64 ", must be at least 1", step);
     int64_t first = clip_bound(start, x->sizes[dim]), last = clip_bound(end, x->sizes[dim]);
     int64_t length = last > first ? (last - first - 1) / step + 1 : 0;
-    return br__view_window(x, &(br_window){ &slice_kind, { dim, first, length, step }, 0, 0 });
+    return br__view_window(
+        x, &(br_window){ .kind = &slice_kind, .args = { dim, first, length, step } });
 }
 
 static const br_window_kind narrow_kind = { { "narrow", br__window_backward, false },
@@ -42,7 +43,8 @@ static const br_window_kind narrow_kind = { { "narrow", br__window_backward, fal
 
 static br_tensor *narrowed(br_tensor *x, int64_t dim, int64_t start, int64_t length)
 {
-    return br__view_window(x, &(br_window){ &narrow_kind, { dim, start, length, 1 }, 0, 0 });
+    return br__view_window(x,
+                           &(br_window){ .kind = &narrow_kind, .args = { dim, start, length, 1 } });
 }
 
 br_tensor *br_narrow(br_tensor *x, int64_t dim, int64_t start, int64_t length)
@@ -79,7 +81,7 @@ br_tensor *br_select(br_tensor *x, int64_t dim, int64_t index)
                        "index %" PRId64 " is out of range for dimension %" PRId64 " of x %s", index,
                        dim, br__shape(x));
     return br__view_window(
-        x, &(br_window){ &select_kind, { dim, index < 0 ? index + size : index }, 0, 0 });
+        x, &(br_window){ .kind = &select_kind, .args = { dim, index < 0 ? index + size : index } });
 }
 
 /* ---- unfold ---------------------------------------------------------------------------------- */
@@ -107,7 +109,9 @@ br_tensor *br__fold(br_tensor *y, int64_t dim, int64_t length, int64_t size, int
     int64_t sizes[BR_MAX_DIMS];
     for (int i = 0; i < br_ndim(y) - 1; i++)
         sizes[i] = i == dim ? length : y->sizes[i];
-    const br_window window = { &unfold_kind, { dim, size, step }, size > step ? step : 0, 0 };
+    const br_window window = { .kind = &unfold_kind,
+                               .args = { dim, size, step },
+                               .distinct = size > step ? step : 0 };
     return y ? br__fill_window(y, y->ndim - 1, sizes, &window) : NULL;
 }
 
@@ -126,6 +130,7 @@ br_tensor *br_unfold(br_tensor *x, int64_t dim, int64_t size, int64_t step)
                        " for x %s: size must be in 0 .. %" PRId64 ", the size of dimension %" PRId64
                        ", and step must be at least 1",
                        size, step, br__shape(x), length, dim);
-    return br__view_window(
-        x, &(br_window){ &unfold_kind, { dim, size, step }, size > step ? step : 0, 0 });
+    return br__view_window(x, &(br_window){ .kind = &unfold_kind,
+                                            .args = { dim, size, step },
+                                            .distinct = size > step ? step : 0 });
 }

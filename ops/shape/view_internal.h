@@ -27,8 +27,7 @@ typedef struct br_window {
     const br_window_kind *kind;
     int64_t args[6];
     /* 0 if no two elements of the view are the same element of x. Otherwise the number of adjacent
-     * last indices of which this is true for each index of the `outer` dimensions before the last.
-     */
+     * last indices for which this is true, at each index of the `outer` dimensions before. */
     int64_t distinct;
     int outer;
 } br_window;
