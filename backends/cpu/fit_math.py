@@ -115,8 +115,8 @@ def lgamma_part(d):
     """Returns log gamma(x) / ((x - 1) (x - 2)) for x = d + 1.625, by its Taylor series near the roots."""
     x = np.asarray(d) + 1.625
     lgamma, digamma = of_torch(torch.lgamma), of_torch(torch.digamma)
-    at = lambda root, other: (digamma(np.array([root])) + (x - root) / 2 * trigamma(root)) / (x - other)
     trigamma = lambda v: torch.polygamma(1, torch.tensor(v, dtype=torch.float64)).item()
+    at = lambda root, other: (digamma(np.array([root])) + (x - root) / 2 * trigamma(root)) / (x - other)
     near_1, near_2 = np.abs(x - 1) < 1e-5, np.abs(x - 2) < 1e-5
     away = np.where(near_1 | near_2, 1.5, x)
     value = lgamma(away) / ((away - 1) * (away - 2))

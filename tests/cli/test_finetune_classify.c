@@ -54,7 +54,7 @@ Test(cli_finetune_classify, new_labels)
     program_check("classify -m $OUT/run/model -p 'a aa' aaa -k 4", 0, "  zz\n");
 }
 
-/* The labels of a model are not used if two have one name: those of the data are sorted then. */
+/* If two labels of a model have one name, the sorted labels of the data are used. */
 Test(cli_finetune_classify, labels_that_are_not_unique)
 {
     write_data("text,label\na aa,a\naaa a aaaa,z\n");

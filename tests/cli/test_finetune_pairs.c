@@ -121,7 +121,7 @@ Test(cli_finetune_pairs, preferences_are_evaluated)
     program_check(PREFERENCE "--steps 1 --set show_every=0", 0, "before ");
 }
 
-/* Each answer is shown with its own probability: that of many tokens is less than that of one. */
+/* Each answer is shown with its own probability. A longer answer has the smaller one. */
 Test(cli_finetune_pairs, preferences_are_shown)
 {
     static char output[1 << 14];

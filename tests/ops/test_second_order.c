@@ -55,8 +55,8 @@ Test(second_order, gradients_of_gradients)
     cr_assert(checked > 100, "only %d operations have second gradients", checked);
 }
 
-/* A gradient that is recorded is often computed by another formula than one that is not. Both must
- * be equal, or the second-order gradient is that of another function. */
+/* Many operations compute a recorded gradient by another formula than an unrecorded gradient. Both
+ * must be equal, or the second-order gradient belongs to another function. */
 Test(second_order, recorded_gradients_equal_others)
 {
     letter_sizes letters = default_letter_sizes();

@@ -52,7 +52,7 @@ Test(recipes, copy_task_as_written_stays_at_chance)
     program_shell("tail -n 1 $OUT/log.jsonl | grep -Eq '\"new_loss\": 4\\.[5-9]'");
 }
 
-/* A character that is two columns wide takes the place of two others. */
+/* A character that is two columns wide takes the place of two narrow characters. */
 Test(recipes, bert_pads_words_by_columns)
 {
     program_shell("for w in ab cd ef gh ij kl; do printf '%s \\345\\271\\264 \\346\\234\\210 "
