@@ -165,13 +165,18 @@ Test(distance, edge_cases)
 typedef br_tensor *(*bent_loss)(br_tensor *input, br_tensor *target, br_reduction reduction,
                                 double bound);
 
-/* Checks loss, gradient and second derivative at each x for a target of 0. */
+/* Checks loss, gradient and second derivative at each x for a target of 0. A gradient that is not
+ * recorded has a kernel of its own. */
 static void check_bend(bent_loss loss, double bound, int n, const double (*rows)[4])
 {
     for (int i = 0; i < n; i++) {
         br_scope *scope = br_scope_begin();
-        br_tensor *x = leaf(br_from_f64(BR_SHAPE(1), &rows[i][0])), *first, *second;
-        br_tensor *y = loss(x, br_zeros(BR_SHAPE(1), BR_F64), BR_REDUCTION_SUM, bound);
+        br_tensor *x = leaf(br_from_f64(BR_SHAPE(1), &rows[i][0])), *first, *second, *unrecorded;
+        br_tensor *zero = br_zeros(BR_SHAPE(1), BR_F64);
+        br_tensor *y = loss(x, zero, BR_REDUCTION_SUM, bound);
+        cr_assert(br_grad(1, &y, 1, &x, &unrecorded, NULL));
+        check_equals(unrecorded, rows[i][2]);
+        y = loss(x, zero, BR_REDUCTION_SUM, bound);
         cr_assert(br_grad(1, &y, 1, &x, &first, BR_OPTIONS(br_grad, .create_graph = true)));
         cr_assert(br_grad(1, &first, 1, &x, &second, NULL));
         check_equals(y, rows[i][1]);
@@ -185,22 +190,34 @@ static void check_bend(bent_loss loss, double bound, int n, const double (*rows)
  * the bound. */
 Test(distance, derivatives_of_losses_with_kinks)
 {
-    const double smooth[][4] = { { 0, 0, 0, 2 },
-                                 { 0.25, 0.0625, 0.5, 2 },
-                                 { -0.5, 0.25, -1, 0 },
-                                 { 0.5, 0.25, 1, 0 },
-                                 { 1, 0.75, 1, 0 },
-                                 { NAN, NAN, NAN, 2 },
-                                 { INFINITY, INFINITY, 1, 0 } };
-    const double huber[][4] = { { 0, 0, 0, 1 },
-                                { 0.25, 0.03125, 0.25, 1 },
-                                { -0.5, 0.125, -0.5, 0 },
-                                { 0.5, 0.125, 0.5, 0 },
-                                { 1, 0.375, 0.5, 0 },
-                                { NAN, NAN, NAN, 1 },
-                                { INFINITY, INFINITY, 0.5, 0 } };
-    check_bend(br_smooth_l1_loss, 0.5, 7, smooth);
-    check_bend(br_huber_loss, 0.5, 7, huber);
+    const double smooth[][4] = { { 0, 0, 0, 2 },        { 0.25, 0.0625, 0.5, 2 },
+                                 { -0.5, 0.25, -1, 0 }, { 0.5, 0.25, 1, 0 },
+                                 { 1, 0.75, 1, 0 },     { -1, 0.75, -1, 0 },
+                                 { NAN, NAN, NAN, 2 },  { INFINITY, INFINITY, 1, 0 } };
+    const double huber[][4] = { { 0, 0, 0, 1 },           { 0.25, 0.03125, 0.25, 1 },
+                                { -0.5, 0.125, -0.5, 0 }, { 0.5, 0.125, 0.5, 0 },
+                                { 1, 0.375, 0.5, 0 },     { -1, 0.375, -0.5, 0 },
+                                { NAN, NAN, NAN, 1 },     { INFINITY, INFINITY, 0.5, 0 } };
+    check_bend(br_smooth_l1_loss, 0.5, 8, smooth);
+    check_bend(br_huber_loss, 0.5, 8, huber);
+}
+
+/* A logit may be infinite where the target agrees with it. */
+Test(distance, infinite_logits)
+{
+    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
+        br_scope *scope = br_scope_begin();
+        const double logits[] = { INFINITY, -INFINITY, INFINITY }, targets[] = { 1, 0, 0 };
+        br_tensor *x = leaf(br_to(br_from_f64(BR_SHAPE(3), logits), dtype));
+        br_tensor *t = br_to(br_from_f64(BR_SHAPE(3), targets), dtype);
+        br_tensor *y = br_binary_cross_entropy_with_logits(x, t, NULL, BR_REDUCTION_NONE, NULL),
+                  *dx;
+        check_equals(y, 0, 0, INFINITY);
+        y = br_sum(y);
+        cr_assert(br_grad(1, &y, 1, &x, &dx, NULL), "%s", br_error_message());
+        check_equals(dx, 0, 0, 1);
+        br_scope_end(scope);
+    }
 }
 
 /* In f32 the square of a small difference underflows, and that of a large one overflows. */
