@@ -5,7 +5,8 @@
 #include <float.h>
 
 static const char help[] =
-    "Usage: brasa bench kernels|models|products|embed|tokenizers|scale|ranks|sweep|small "
+    "Usage: brasa bench "
+    "kernels|models|pretrained|products|embed|tokenizers|scale|ranks|sweep|small "
     "[OPTION]...\n"
     "\n"
     "  kernels        time every operation, forward and backward, at the sizes in\n"
@@ -15,6 +16,9 @@ static const char help[] =
     "  models         time the training step (forward, loss, backward, optimizer) and the\n"
     "                 forward pass (no_grad, evaluation mode) of each model at the sizes of\n"
     "                 its notebook, each in its own process; print the peak memory, too\n"
+    "  pretrained     time the model of a folder or a GGUF file, each entry in its own process:\n"
+    "                 loading, a forward pass, a training step with AdamW, reading a prompt, and\n"
+    "                 one token after it; print tokens/s and the peak memory\n"
     "  products       time matrix products; print GFLOP/s and GB/s\n"
     "  embed          time sentence embeddings of one text of 8, 128 or 512 tokens, and of\n"
     "                 the lines of a file in batches of 32, with pretrained weights\n"
@@ -33,20 +37,25 @@ static const char help[] =
     "                 precision of f32 matrix products: highest (default), high\n"
     "                 or medium, which rounds their operands to bf16\n"
     "  --amp bf16     models: run the forward pass in mixed precision\n"
-    "  --dtype D      models: dtype of the parameters: f32 (default), f64, bf16 or f16; for bf16\n"
-    "                 and f16 the optimizer keeps copies in f32\n"
+    "  --dtype D      models, pretrained: dtype of the parameters: f32, f64, bf16 or f16; for "
+    "bf16\n"
+    "                 and f16 the optimizer keeps copies in f32 (models: f32; pretrained: the\n"
+    "                 files'); pretrained: also quantized, the blocks of a GGUF file\n"
     "  --filter GLOB  measure only entries whose name matches\n"
     "  --list         print the names of the entries\n"
-    "  --seconds S    minimum time to measure each entry for (0.2; embed, tokenizers and scale 1,\n"
-    "                 models 3, sweep 0.005, products 0.02, small 0.05)\n"
+    "  --seconds S    minimum time to measure each entry for (0.2; pretrained, embed, tokenizers\n"
+    "                 and scale 1, models 3, sweep 0.005, products 0.02, small 0.05)\n"
     "  --json         print one JSON object per line\n"
-    "  --model DIR    embed: folder of a BERT, as downloaded from the Hugging Face hub;\n"
+    "  --tokens N     pretrained: tokens of a text or prompt (128)\n"
+    "  --batch N      pretrained: texts of a batch (1)\n"
+    "  --model DIR    pretrained: folder of a model, or a GGUF file;\n"
+    "                 embed: folder of a BERT, as downloaded from the Hugging Face hub;\n"
     "                 tokenizers: folder with the files of a tokenizer\n"
     "  --file FILE    embed: text file whose lines are embedded; tokenizers: text file\n"
-    "  --serve        for comparisons: models, embed, tokenizers, ranks: run one step per line of "
-    "standard\n"
-    "                 input (ranks: of that of each rank); the filter is NAME, NAME/train or\n"
-    "                 NAME/forward; sweep, products: measure the entry that each line names;\n"
+    "  --serve        for comparisons: models, pretrained, embed, tokenizers, ranks: run one step\n"
+    "                 per line of standard input (ranks: of that of each rank); the filter is\n"
+    "                 NAME, NAME/train or NAME/forward; sweep, products: measure the entry that "
+    "each line names;\n"
     "                 small: run one training step and exit\n"
     "  --accumulate N ranks: batches per step, shared by the ranks (one for each)\n"
     "  --plot DIR     scale: write the curves to DIR as SVG files; ranks: with --profile, write\n"
@@ -66,6 +75,8 @@ enum {
     PLOT,
     ACCUMULATE,
     AMP,
+    TOKENS,
+    BATCH,
     DTYPE
 };
 
@@ -82,6 +93,8 @@ static const struct option options[] = {
     { "accumulate", required_argument, NULL, ACCUMULATE },
     { "profile", optional_argument, NULL, PROFILE },
     { "amp", required_argument, NULL, AMP },
+    { "tokens", required_argument, NULL, TOKENS },
+    { "batch", required_argument, NULL, BATCH },
     { "dtype", required_argument, NULL, DTYPE },
     { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
@@ -147,9 +160,22 @@ static int take(void *of, int c)
                    ? 0
                    : cli_usage("bench", "--amp is '%s', must be bf16", optarg);
     case DTYPE:
-        return br_dtype_named(optarg, &o->dtype) && br_dtype_is_floating(o->dtype)
+        return br_dtype_named(optarg, &o->dtype) &&
+                       (br_dtype_is_floating(o->dtype) || o->dtype == BR_QUANTIZED)
                    ? 0
-                   : cli_usage("bench", "--dtype is '%s', must be f32, f64, bf16 or f16", optarg);
+                   : cli_usage(
+                         "bench",
+                         "--dtype is '%s', must be f32, f64, bf16 or f16, for pretrained also "
+                         "quantized",
+                         optarg);
+    case TOKENS:
+        return text_to_integer(optarg, 1, 1 << 20, &o->tokens)
+                   ? 0
+                   : cli_usage("bench", "--tokens is '%s', must be 1 .. 1048576", optarg);
+    case BATCH:
+        return text_to_integer(optarg, 1, 1 << 20, &o->batch)
+                   ? 0
+                   : cli_usage("bench", "--batch is '%s', must be 1 .. 1048576", optarg);
     case PLOT:
         o->plot = optarg;
         return 0;
@@ -165,6 +191,8 @@ static const struct part {
 } parts[] = {
     { "kernels", bench_kernels, 0 },
     { "models", bench_models, BIT(SERVE) | BIT(PROFILE) | BIT(AMP) | BIT(DTYPE) },
+    { "pretrained", bench_pretrained,
+      BIT(MODEL) | BIT(SERVE) | BIT(DTYPE) | BIT(TOKENS) | BIT(BATCH) },
     { "products", bench_products, BIT(SERVE) },
     { "embed", bench_embed, BIT(MODEL) | BIT(FILES) | BIT(SERVE) | BIT(PROFILE) },
     { "tokenizers", bench_tokenizers, BIT(MODEL) | BIT(FILES) | BIT(SERVE) },
@@ -178,11 +206,13 @@ static const struct part {
 static int check_options(const struct part *part, const bench_options *asked, unsigned given)
 {
     const unsigned special = BIT(MODEL) | BIT(FILES) | BIT(SERVE) | BIT(PROFILE) | BIT(PLOT) |
-                             BIT(ACCUMULATE) | BIT(AMP) | BIT(DTYPE);
+                             BIT(ACCUMULATE) | BIT(AMP) | BIT(DTYPE) | BIT(TOKENS) | BIT(BATCH);
     for (const struct option *o = options; o->name; o++)
         if (o->val >= THREADS && o->val <= DTYPE && (given & special & ~part->takes & BIT(o->val)))
             return cli_usage("bench", "%s does not take --%s", part->name, o->name);
-    if (asked->amp && br_dtype_size(asked->dtype) == 8)
+    if (asked->dtype == BR_QUANTIZED && part->run != bench_pretrained)
+        return cli_usage("bench", "%s does not take --dtype quantized", part->name);
+    if (asked->amp && asked->dtype == BR_F64)
         return cli_usage("bench", "--amp does not convert operands of f64: leave out --amp or "
                                   "--dtype");
     return CLI_CONTINUE;
@@ -190,7 +220,7 @@ static int check_options(const struct part *part, const bench_options *asked, un
 
 int cli_bench(int argc, char **argv)
 {
-    request r = { .options.dtype = BR_F32 };
+    request r = { .options = { .dtype = BR_DTYPE_AUTO, .tokens = 128, .batch = 1 } };
     int status = cli_options(argc, argv, "h", options, help, take, &r);
     if (status != CLI_CONTINUE)
         return status;

@@ -11,11 +11,12 @@ typedef struct bench_options {
     const char *filter; /* glob on names, NULL: all */
     bool json, list;
     bool amp;                 /* models: the forward pass runs in mixed precision, bf16 */
-    br_dtype dtype;           /* models: of the parameters */
+    br_dtype dtype;           /* models, pretrained: of the parameters; BR_DTYPE_AUTO: not given */
+    int64_t tokens, batch;    /* pretrained: tokens of a text, and texts */
     const char *plot;         /* scale: folder for plots; ranks: for a trace; NULL: none */
     bool serve;               /* answer each line of standard input; small: run one step */
     int64_t profile;          /* models: steps to profile instead of timing them, 0: none */
-    const char *model, *file; /* embed, tokenizers: folder of the model, and file of text */
+    const char *model, *file; /* folder of a pretrained model, and file of text */
     int64_t accumulate;       /* ranks: batches per step; 0: one for each rank */
     double seconds;           /* minimum time to measure each entry for */
 } bench_options;
@@ -23,6 +24,7 @@ typedef struct bench_options {
 /* The parts; each returns the exit status. */
 int bench_kernels(const bench_options *options);
 int bench_models(const bench_options *options);
+int bench_pretrained(const bench_options *options);
 int bench_products(const bench_options *options);
 int bench_small(const bench_options *options);
 int bench_embed(const bench_options *options);
@@ -58,6 +60,12 @@ bench_times bench_measure(void (*f)(void *context), void *context, double second
 /* Returns the least time of one call of f, in seconds, over many short batches of calls. For
  * functions that are too fast to be timed individually. */
 double bench_minimum(void (*f)(void *context), void *context, double seconds);
+
+/* Returns the peak memory of this process in MiB. */
+double bench_peak_mib(void);
+/* Runs a function in a process of its own, whose peak memory is the function's, and returns its
+ * exit status. The caller must not have started threads. `name` is for messages. */
+int bench_run_apart(const char *name, int (*run)(const void *context), const void *context);
 
 /* Returns the peak performance of this machine with the current threads, measured once per dtype.
  */

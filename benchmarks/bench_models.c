@@ -10,9 +10,6 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { SEED = 0 };
 
@@ -354,13 +351,6 @@ static const phase_entry phases[] = { { "train", train_step, true, false },
                                       { "train-dropout", train_step, true, true },
                                       { "forward", forward_step, false, false } };
 
-static double peak_mib(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_maxrss / 1024;
-}
-
 static double held_mib(const measured *m)
 {
     return (double)m->held / (1 << 20);
@@ -396,9 +386,14 @@ static void serve(measured *m, const phase_entry *phase)
         double start = clock_seconds();
         phase->step(m);
         double ms = (clock_seconds() - start) * 1e3;
-        printf("%.9g %.6f %.1f %.1f\n", m->w.loss, ms, peak_mib(), held_mib(m));
+        printf("%.9g %.6f %.1f %.1f\n", m->w.loss, ms, bench_peak_mib(), held_mib(m));
         fflush(stdout);
     }
+}
+
+static br_dtype dtype_of(const bench_options *o)
+{
+    return o->dtype == BR_DTYPE_AUTO ? BR_F32 : o->dtype;
 }
 
 static void print_model(const bench_options *o, const measured *m, const phase_entry *phase,
@@ -407,15 +402,16 @@ static void print_model(const bench_options *o, const measured *m, const phase_e
     if (!o->json) {
         printf(
             "%-22s %-13s %9.2f ms (least %.2f, of %d) %8.1f MiB (%.1f must be held)  loss %.6f\n",
-            m->model->name, phase->name, t.median * 1e3, t.min * 1e3, t.count, peak_mib(),
+            m->model->name, phase->name, t.median * 1e3, t.min * 1e3, t.count, bench_peak_mib(),
             held_mib(m), m->w.loss);
         return;
     }
-    json_t *row = json_pack(
-        "{ss ss si ss ss ss sf sf sf sf sf}", "name", m->model->name, "phase", phase->name,
-        "threads", o->threads, "matmul_precision", br_get_float32_matmul_precision(), "amp",
-        m->amp ? "bf16" : "off", "dtype", br_dtype_name(o->dtype), "median_ms", t.median * 1e3,
-        "min_ms", t.min * 1e3, "peak_mib", peak_mib(), "held_mib", held_mib(m), "loss", m->w.loss);
+    json_t *row =
+        json_pack("{ss ss si ss ss ss sf sf sf sf sf}", "name", m->model->name, "phase",
+                  phase->name, "threads", o->threads, "matmul_precision",
+                  br_get_float32_matmul_precision(), "amp", m->amp ? "bf16" : "off", "dtype",
+                  br_dtype_name(dtype_of(o)), "median_ms", t.median * 1e3, "min_ms", t.min * 1e3,
+                  "peak_mib", bench_peak_mib(), "held_mib", held_mib(m), "loss", m->w.loss);
     json_dumpf(row, stdout, JSON_REAL_PRECISION(9));
     json_decref(row);
     putchar('\n');
@@ -433,53 +429,31 @@ static void profile(const bench_options *o, measured *m, const phase_entry *phas
     step_profile_end(&s);
 }
 
-static int run_entry(const bench_options *o, const bench_model *model, const phase_entry *phase)
+typedef struct request {
+    const bench_options *options;
+    const bench_model *model;
+    const phase_entry *phase;
+} request;
+
+static int run_entry(const void *context)
 {
-    measured m = { .model = model, .amp = o->amp };
+    const request *r = context;
+    const bench_options *o = r->options;
+    measured m = { .model = r->model, .amp = o->amp };
     br_scope *scope = br_scope_begin();
-    begin(&m, phase, o->dtype);
+    begin(&m, r->phase, dtype_of(o));
     if (o->serve) {
-        serve(&m, phase);
+        serve(&m, r->phase);
     } else if (o->profile > 0 && !br_failed()) {
-        profile(o, &m, phase);
+        profile(o, &m, r->phase);
     } else if (!br_failed()) {
-        bench_times t = bench_measure(phase->step, &m, o->seconds > 0 ? o->seconds : 3);
+        bench_times t = bench_measure(r->phase->step, &m, o->seconds > 0 ? o->seconds : 3);
         if (!br_failed())
-            print_model(o, &m, phase, t);
+            print_model(o, &m, r->phase, t);
     }
     end(&m);
     br_scope_end(scope);
     return cli_report();
-}
-
-static bool requires_grad(const bench_options *o, const bench_model *model,
-                          const phase_entry *phase)
-{
-    char name[128];
-    snprintf(name, sizeof name, "%s/%s", model->name, phase->name);
-    return (!phase->drops_out || model->has_dropout) && bench_selected(o, name, model->name);
-}
-
-/* Runs the entry in its own process and waits for it. */
-static int run_apart(const bench_options *o, const bench_model *model, const phase_entry *phase)
-{
-    fflush(NULL);
-    pid_t child = fork();
-    if (child < 0) {
-        perror("brasa bench: fork");
-        return EXIT_FAILURE;
-    }
-    if (child == 0) {
-        int status = run_entry(o, model, phase);
-        fflush(NULL);
-        _exit(status);
-    }
-    int status;
-    if (waitpid(child, &status, 0) < 0 || !WIFEXITED(status)) {
-        fprintf(stderr, "brasa bench: %s/%s ended abnormally\n", model->name, phase->name);
-        return EXIT_FAILURE;
-    }
-    return WEXITSTATUS(status);
 }
 
 int bench_models(const bench_options *o)
@@ -488,10 +462,13 @@ int bench_models(const bench_options *o)
                   "loss");
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         for (size_t k = 0; k < sizeof phases / sizeof *phases; k++) {
-            if (!requires_grad(o, &models[i], &phases[k]))
+            request r = { o, &models[i], &phases[k] };
+            char name[128];
+            snprintf(name, sizeof name, "%s/%s", models[i].name, phases[k].name);
+            if ((phases[k].drops_out && !models[i].has_dropout) ||
+                !bench_selected(o, name, models[i].name))
                 continue;
-            int status = o->serve ? run_entry(o, &models[i], &phases[k])
-                                  : run_apart(o, &models[i], &phases[k]);
+            int status = o->serve ? run_entry(&r) : bench_run_apart(name, run_entry, &r);
             if (status != EXIT_SUCCESS || o->serve)
                 return status;
         }

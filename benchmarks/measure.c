@@ -1,11 +1,14 @@
 /* benchmarks/measure.c - what the parts of `brasa bench` share: the selection of entries, headings,
- * and measurement. */
+ * measurement, and processes. */
 #include "benchmarks/bench.h"
 
 #include <fnmatch.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int n_selected;
 
@@ -87,6 +90,34 @@ double bench_minimum(void (*f)(void *context), void *context, double seconds)
         least = time < least ? time : least;
     }
     return least;
+}
+
+double bench_peak_mib(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_maxrss / 1024;
+}
+
+int bench_run_apart(const char *name, int (*run)(const void *context), const void *context)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child < 0) {
+        perror("brasa bench: fork");
+        return EXIT_FAILURE;
+    }
+    if (child == 0) {
+        int status = run(context);
+        fflush(NULL);
+        _exit(status);
+    }
+    int status;
+    if (waitpid(child, &status, 0) < 0 || !WIFEXITED(status)) {
+        fprintf(stderr, "brasa bench: %s ended abnormally\n", name);
+        return EXIT_FAILURE;
+    }
+    return WEXITSTATUS(status);
 }
 
 const br_peak *bench_peak(br_dtype dtype)

@@ -223,6 +223,8 @@ static const pair pairs[] = {
     { "bench", "matmul-precision", "small --list", "small --list " BAD_UNIT, false },
     { "bench", "amp", "models --list", "models --list --amp f32", false },
     { "bench", "dtype", "models --list", "models --list --dtype i8", false },
+    { "bench", "tokens", "pretrained --list", "pretrained --list --tokens 0", false },
+    { "bench", "batch", "pretrained --list", "pretrained --list --batch 0", false },
     { "bench", "filter", "small --list", "small --list --filter add", false },
     { "bench", "list", TIMED("small", "--filter add", "ns$"),
       TIMED("small", "--filter add --list", "ns$"), false },
