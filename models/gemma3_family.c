@@ -14,7 +14,7 @@ static const br_config_default defaults[] = {
     { "layer_types", "null" },
     { "final_logit_softcapping", "null" },
     { "attn_logit_softcapping", "null" },
-    { "use_bidirectional_attention", "false" },
+    { "use_bidirectional_attention", "|false" },
     { "attention_dropout", "|0.0" },
     { "tie_word_embeddings", "true" },
     { NULL, NULL },
@@ -45,4 +45,5 @@ static const br_gguf_format gguf = {
     .more = zoo_gemma_gguf_more,
 };
 
-const br_model_family zoo_gemma3_family = ZOO_LLAMA_FAMILY("gemma3_text", defaults, classes, &gguf);
+const br_model_family zoo_gemma3_family = ZOO_LLAMA_FAMILY_WITH(
+    "gemma3_text", classes, &gguf, .defaults = defaults, .limits = zoo_gemma3_limits);

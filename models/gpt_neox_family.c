@@ -231,6 +231,7 @@ static const br_model_class classes[] = {
         .task = BR_TASK_BASE,
         .make = make_base,
         .forward = run_base,
+        .embeds_sentences = true,
         .shows_attention = true,
     },
     {

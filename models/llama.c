@@ -269,10 +269,12 @@ static br_tensor *embed(br_llama *self, br_tensor *ids)
 }
 
 /* Returns the mask of the tokens that are visible in a window, bool [n, past + n]. */
-static br_tensor *visible_window(const br_tensor *ids, int64_t past, int64_t n, int64_t window)
+static br_tensor *visible_window(const br_llama_config *c, const br_tensor *ids, int64_t past,
+                                 int64_t n)
 {
-    br_tensor *before = zoo_visible_past(ids, past, n);
-    return br_triu(before, past - window + 1);
+    const int64_t last = past + (c->bidirectional ? c->sliding_window - 1 : 0);
+    br_tensor *all = br_new_ones(ids, BR_SHAPE(n, past + n), BR_BOOL);
+    return br_triu(br_tril(all, last), past - c->sliding_window + 1);
 }
 
 /* Returns the arguments of all layers with these flags. Chooses the simplest form of the mask.
@@ -286,18 +288,18 @@ static pass pass_of(const br_llama *self, br_tensor *ids, const br_llama_options
     pass p = { .cache = o->cache, .starts = starts };
     if (starts) {
         const int64_t longest = window > 0 ? zoo_longest_text(starts) : 0;
-        p.is_causal = true;
+        p.is_causal = !c->bidirectional;
         p.unmasked = window;
         if (longest > window)
-            p.visible = visible_window(ids, 0, longest, window);
+            p.visible = visible_window(c, ids, 0, longest);
     } else if (n == 1)
         p.window = window;
     else if (window > 0 && keys > window)
-        p.visible = visible_window(ids, past, n, window);
-    else if (past > 0 || o->attention_mask)
+        p.visible = visible_window(c, ids, past, n);
+    else if (!c->bidirectional && (past > 0 || o->attention_mask))
         p.visible = zoo_visible_past(ids, past, n);
     else
-        p.is_causal = true;
+        p.is_causal = !c->bidirectional;
     br_tensor *real =
         zoo_visible_keys(op, "attention_mask", o->attention_mask, br_size(ids, 0), keys);
     if (real && p.window > 0 && keys > p.window)

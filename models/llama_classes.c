@@ -66,17 +66,23 @@ const char *const zoo_llama_heads[] = { "lm_head.", NULL };
 const char *const zoo_llama_layers[] = { "num_hidden_layers", NULL };
 const br_config_rows zoo_llama_rows[] = { { "vocab_size", "embed_tokens.weight" }, { NULL, NULL } };
 
+/* Rows of `limits`. */
+#define LIMITS                                                                           \
+    { "is_encoder_decoder", "false", false }, { "partial_rotary_factor", "1.0", false }, \
+        { "rope_parameters.partial_rotary_factor", "1.0", false },                       \
+        { "rope_parameters.full_attention.partial_rotary_factor", "1.0", false },        \
+        { "rope_parameters.sliding_attention.partial_rotary_factor", "1.0", false },     \
+        { "rope_scaling.partial_rotary_factor", "1.0", false },                          \
+        { "rope_parameters.mrope_section", "null", false },                              \
+        { "rope_scaling.mrope_section", "null", false },                                 \
+    {                                                                                    \
+        NULL, NULL, false                                                                \
+    }
+
+const br_config_limit zoo_gemma3_limits[] = { LIMITS };
 const br_config_limit zoo_llama_limits[] = {
-    { "is_encoder_decoder", "false", false },
-    { "partial_rotary_factor", "1.0", false },
-    { "rope_parameters.partial_rotary_factor", "1.0", false },
-    { "rope_parameters.full_attention.partial_rotary_factor", "1.0", false },
-    { "rope_parameters.sliding_attention.partial_rotary_factor", "1.0", false },
-    { "rope_scaling.partial_rotary_factor", "1.0", false },
-    { "rope_parameters.mrope_section", "null", false },
-    { "rope_scaling.mrope_section", "null", false },
     { "use_bidirectional_attention", "false", false },
-    { NULL, NULL, false },
+    LIMITS,
 };
 const br_config_limit zoo_phi3_limits[] = {
     { "is_encoder_decoder", "false", false },
@@ -125,6 +131,7 @@ const char *zoo_llama_differing_key(br_module *a, br_module *b)
         { "rope_parameters",
           zoo_same_rope(&x->rope, &y->rope) && zoo_same_rope(&x->local_rope, &y->local_rope) },
         { "sliding_window", x->sliding_window == y->sliding_window },
+        { "use_bidirectional_attention", x->bidirectional == y->bidirectional },
         { "layer_types", memcmp(x->layers, y->layers, sizeof x->layers) == 0 },
         { "query_pre_attn_scalar", x->query_scalar == y->query_scalar },
         { "attn_logit_softcapping", x->attn_logit_softcapping == y->attn_logit_softcapping },

@@ -56,13 +56,13 @@ const char *zoo_llama_differing_key(br_module *a, br_module *b);
 extern const char *const zoo_llama_ignored[], *const zoo_llama_heads[], *const zoo_llama_layers[];
 extern const char *const zoo_llama_harmless[];
 extern const br_config_rows zoo_llama_rows[];
-extern const br_config_limit zoo_llama_limits[], zoo_phi3_limits[];
+extern const br_config_limit zoo_llama_limits[], zoo_gemma3_limits[], zoo_phi3_limits[];
 
 /* Rows of a family's `classes`. */
-#define ZOO_LLAMA_BASE(class)                                             \
-    {                                                                     \
-        .name = class, .task = BR_TASK_BASE, .make = zoo_llama_make_base, \
-        .forward = zoo_llama_run_base, .shows_attention = true            \
+#define ZOO_LLAMA_BASE(class)                                                            \
+    {                                                                                    \
+        .name = class, .task = BR_TASK_BASE, .make = zoo_llama_make_base,                \
+        .forward = zoo_llama_run_base, .embeds_sentences = true, .shows_attention = true \
     }
 #define ZOO_LLAMA_LM(class)                                                  \
     {                                                                        \

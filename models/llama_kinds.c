@@ -150,6 +150,9 @@ static void read_gemma3_layers(const br_auto_config *config, br_llama_config *c)
     static const char key[] = "sliding_window_pattern";
     int64_t pattern = br_auto_config_has(config, key) ? br_auto_config_size(config, key) : 6;
     read_gemma_layers(config, c, pattern > 0 ? pattern : 1);
+    c->bidirectional = br_auto_config_bool(config, "use_bidirectional_attention");
+    if (c->bidirectional && c->sliding_window > 0)
+        c->sliding_window = c->sliding_window / 2 + 1; /* the file has the width to both sides */
 }
 
 /* ---- Model types ----------------------------------------------------------------------------- */

@@ -134,6 +134,7 @@ def options(rng, family, i):
         made["rope_parameters"] = {"full_attention": rope,
                                    "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}}
         made["layer_types"] = [["full_attention", "sliding_attention"][(j + i) % 2] for j in range(layers)]
+        made["use_bidirectional_attention"] = i == 2
     else:
         made["rope_parameters"] = rope
     return made

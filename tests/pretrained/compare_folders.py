@@ -315,9 +315,9 @@ def compare(comparison, path, seed, turn, kinds):
     comparison.step(comparison.results, folder, batch)
     longest = min(40, config.get("max_position_embeddings") or 40)  # a longer text of a ModernBERT must be truncated
     short = [text for (text, *_), (ids, _) in zip(texts[:20], want) if 0 < len(ids) <= longest and text.strip()]
-    if folder.kind in ENCODERS:
+    if folder.kind != "t5":
         comparison.step(comparison.embeddings, folder, tokenizer, short[:6])
-    elif folder.model_class is GENERATORS[folder.kind]:
+    if folder.model_class is GENERATORS.get(folder.kind):
         model = load(folder.model_class, folder.model, torch.float32)
         comparison.step(comparison.generated, folder, model, tokenizer, short[:3])
     for model_class in dict.fromkeys([folder.model_class, MODELS[folder.kind][0]]):

@@ -181,18 +181,19 @@ def make_folder(path, seed, turn, kinds=KINDS):
     rng = random.Random(f"{seed} {turn}")
     kind, turn = kinds[turn % len(kinds)], turn // len(kinds)
     model_class = MODELS[kind][turn % len(MODELS[kind])]
-    sentence = kind in ENCODERS and rng.random() < 0.7
+    sentence = kind != "t5" and rng.random() < (0.7 if kind in ENCODERS else 0.3)
     inner = path / "0_Transformer" if sentence and rng.random() < 0.3 else path
     path.mkdir(parents=True, exist_ok=True)
     hands = {"tokenizer_config.json": Deck(seed, kind + " tokenizer", TOKENIZER_KEYS).hand(turn),
              "config.json": Deck(seed, kind + " config", config_keys(kind)).hand(turn)}
     folder = Folder(path, inner, kind, model_class, {}, sentence)
     tokenizer, named = write_tokenizer(rng, folder, hands["tokenizer_config.json"])
+    folder.sentence = sentence = sentence and tokenizer.pad_token is not None
     vocab = len(tokenizer) + rng.choice([0, 0, 1, 17])
     config = write_config(rng, folder, vocab, hands["config.json"], named)
     write_weights(rng, folder, config)
     if kind in GENERATORS:
         write_generation(rng, folder, tokenizer, config, Deck(seed, kind + " generation", generation_keys()).hand(turn))
-    elif sentence:
-        write_sentence(rng, folder, config.get("hidden_size", config.get("dim")), tokenizer)
+    if sentence:
+        write_sentence(rng, folder, config.get("hidden_size", config.get("dim", config.get("n_embd"))), tokenizer)
     return folder, tokenizer, rng

@@ -48,6 +48,9 @@ typedef struct br_llama_config {
     br_rope_options rope, local_rope;
     int64_t rotary_dim;     /* only the first so many numbers of a head are turned; 0: all */
     int64_t sliding_window; /* in layers with BR_LLAMA_WINDOW: attends to this many tokens */
+    /* Tokens also attend to later ones, in layers with BR_LLAMA_WINDOW to the next sliding_window -
+     * 1 tokens, as in EmbeddingGemma. */
+    bool bidirectional;
     uint8_t layers[BR_LLAMA_MAX_LAYERS]; /* br_llama_layer_flags of each layer */
     double query_scalar;                 /* scores are divided by its square root; 0: head_dim */
     double attn_logit_softcapping;       /* c: scores s become c tanh(s / c); 0: none */
