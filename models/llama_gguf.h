@@ -44,6 +44,7 @@
         { .name = "attention.causal", .type = BR_GGUF_NEEDS_BOOL, .only = "true" },  \
         { .name = "expert_count", .type = BR_GGUF_NEEDS_INTEGER, .only = "0" },      \
         { .name = "expert_used_count", .type = BR_GGUF_NEEDS_INTEGER, .only = "0" }, \
+        ZOO_GGUF_INTEGER("pooling_type", NULL), /* of sentence embeddings */         \
         ZOO_GGUF_INTEGER("rope.dimension_count", NULL),                              \
         ZOO_GGUF_INTEGER("attention.value_length", NULL)
 

@@ -329,14 +329,44 @@ br_tensor *br__sentence_run_modules(const br_sentence_settings *s, br_tensor *ro
     return rows;
 }
 
-/* ---- A folder without modules.json ----------------------------------------------------------- */
+/* ---- A folder without modules.json, or a GGUF file ------------------------------------------- */
+
+/* Adds the pooling of a GGUF file, which has llama.cpp's number of it. */
+static bool read_gguf_pooling(br_sentence_settings *s, const char *path)
+{
+    enum { MEAN = 1, CLS, LAST };
+    static const br_pooling modes[] = {
+        [MEAN] = BR_POOLING_MEAN, [CLS] = BR_POOLING_CLS, [LAST] = BR_POOLING_LASTTOKEN
+    };
+    br_gguf *file = br_gguf_open(path, NULL);
+    const char *architecture = file ? br_gguf_string(file, "general.architecture", NULL) : NULL;
+    char *key = architecture ? br_format("%s.pooling_type", architecture) : NULL;
+    char found[32] = "missing";
+    int64_t type = key && br_gguf_metadata_type(file, key) ? br_gguf_integer(file, key) : -1;
+    if (type >= 0)
+        snprintf(found, sizeof found, "%" PRId64, type);
+    if (key && !br_failed() && (type < MEAN || type > LAST))
+        br_raise(BR_ERROR_FORMAT,
+                 "%s: %s: metadata \"%s\" is %s, must be 1 (mean), 2 (cls) or 3 "
+                 "(lasttoken); " OVERRIDES_POOLING,
+                 op, br_printable(path), key, found);
+    else if (!br_failed())
+        s->modes[s->n_modes++] = modes[type];
+    br_free(key);
+    br_gguf_close(file);
+    return s->n_modes > 0;
+}
 
 static bool use_defaults(br_sentence_settings *s, const char *dir)
 {
     s->kinds[s->n_modules] = BR_SENTENCE_NORMALIZE;
     s->module_folders[s->n_modules++] = br_strdup(dir);
-    if (s->n_modes == 0)
+    if (s->n_modes == 0 && br_gguf_is_file(dir)) {
+        if (!read_gguf_pooling(s, dir))
+            return false;
+    } else if (s->n_modes == 0) {
         s->modes[s->n_modes++] = BR_POOLING_MEAN;
+    }
     s->folder = br_strdup(dir);
     s->config = s->folder ? br_auto_config_load(dir) : NULL;
     return s->config && s->module_folders[0];

@@ -2,7 +2,9 @@
 #include "tests/cli/program.h"
 #include "tests/support.h"
 
+#include <brasa/brasa.h>
 #include <jansson.h>
+#include <math.h>
 #include <string.h>
 
 TestSuite(cli_embed, .init = program_begin, .fini = program_end);
@@ -191,4 +193,35 @@ Test(cli_embed, real_cosines)
         0,
         " 1.0000  0.3317 -0.0875  time flies like an arrow\n"
         " 0.3317  1.0000  0.0998  fruit flies like a banana\n");
+}
+
+/* A decoder's tokens see no later ones, so the last one has the most to say. Texts of unlike length
+ * are packed. */
+Test(cli_embed, decoders_embed_sentences)
+{
+    enum { N = 3 };
+    static const char *const texts[N] = { "cmd", "abcabc", "a" };
+    char path[TEMPORARY_PATH + 8];
+    json_t *lines[N];
+    program_make_gpt2();
+    program_shell("\"$BRASA\" embed -m $OUT/gpt2 --json -p lasttoken cmd abcabc a >$OUT/lines");
+    read_lines("lines", N, lines);
+    snprintf(path, sizeof path, "%s/gpt2", program_directory);
+    br_gpt2 *model =
+        br_auto_model_load(path, BR_OPTIONS(br_auto_model, .class_name = "GPT2Model"), NULL);
+    br_tokenizer *tokenizer = br_auto_tokenizer_load(path, NULL);
+    for (int i = 0; i < N; i++) {
+        br_token_batch batch;
+        cr_assert(br_tokenizer_encode_batch(tokenizer, 1, &(br_text){ texts[i], -1 }, NULL, NULL,
+                                            &batch));
+        br_tensor *last = br_select(br_gpt2_forward(model, batch.ids, NULL), 1, -1);
+        last = br_normalize(last, 2, 1, 1e-12);
+        for (int64_t k = 0; k < br_size(last, 1); k++) {
+            double want = br_at(last, 2, (int64_t[]){ 0, k }), have = value(lines[i], (size_t)k);
+            cr_assert(fabs(have - want) < 1e-6, "%s: %g, not %g", texts[i], have, want);
+        }
+        json_decref(lines[i]);
+    }
+    br_tokenizer_free(tokenizer);
+    br_module_free(br_base(model));
 }

@@ -101,6 +101,41 @@ Test(cli_gguf, other_commands)
     program_check("attention -m $OUT/m.gguf -o $OUT/a.html 'ab b'", 0, "a.html");
 }
 
+/* Writes the same model, but with different embeddings of tokens. */
+static void write_embeddings(gguf_writer w)
+{
+    br_scope *scope = br_scope_begin();
+    br_manual_seed(0);
+    w_tensor(&w, "token_embd.weight", br_randn(BR_SHAPE(WORDS, SIZE), BR_F32));
+    br_scope_end(scope);
+    w.without = "token_embd.weight";
+    write_model(w, A);
+}
+
+/* llama.cpp's numbers of poolings. An option replaces the file's. */
+Test(cli_gguf, embeddings)
+{
+    static const char *const modes[] = { NULL, "mean", "cls", "lasttoken" };
+    char expected[4][512], got[512], command[128];
+    write_embeddings((gguf_writer){ 0 });
+    for (int i = 1; i <= 3; i++) {
+        snprintf(command, sizeof command, "embed -m $OUT/m.gguf --json -p %s 'ab b' a", modes[i]);
+        cr_assert_eq(program_run(command, expected[i], sizeof expected[i]), 0, "%s", expected[i]);
+        cr_assert(i == 1 || strcmp(expected[i], expected[i - 1]) != 0, "%s", expected[i]);
+    }
+    for (unsigned i = 0; i <= 4; i++) {
+        gguf_writer w = { 0 };
+        w_u32(&w, "qwen2.pooling_type", i);
+        write_embeddings(w);
+        int status = program_run("embed -m $OUT/m.gguf --json 'ab b' a 2>&1", got, sizeof got);
+        if (i == 0 || i == 4)
+            cr_assert(status == 1 && strstr(got, i == 0 ? "is 0, must be" : "is 4, must be"), "%s",
+                      got);
+        else
+            cr_assert(status == 0 && strcmp(got, expected[i]) == 0, "%s", got);
+    }
+}
+
 Test(cli_gguf, refusals)
 {
     write_model((gguf_writer){ .without = "qwen2.block_count" }, A);
@@ -110,7 +145,9 @@ Test(cli_gguf, refusals)
                   "metadata \"qwen2.block_count\" is missing, must be the value of "
                   "num_hidden_layers");
     write_model((gguf_writer){ 0 }, A);
-    program_check("embed -m $OUT/m.gguf b 2>&1", 1, "model_type is \"qwen2\", but sentence");
+    program_check("embed -m $OUT/m.gguf b 2>&1", 1,
+                  "metadata \"qwen2.pooling_type\" is missing, must be 1 (mean), 2 (cls) or 3 "
+                  "(lasttoken); the option pooling (brasa embed: --pooling MODE) overrides it");
     program_check("fill-mask -m $OUT/m.gguf b 2>&1", 1,
                   "'brasa fill-mask' does not support models of type qwen2");
     program_check("classify -m $OUT/m.gguf b 2>&1", 1, "model_type is \"qwen2\", but classes");

@@ -8,7 +8,8 @@
  * `rows` is f32 [2, 384]. The folder has the files of AutoModel and AutoTokenizer, and those of
  * sentence-transformers: modules.json, sentence_bert_config.json, 1_Pooling/config.json and
  * config_sentence_transformers.json. Without modules.json, an embedding is the mean of the hidden
- * states of a text's tokens, normalized to length 1, and texts are not truncated. */
+ * states of a text's tokens, normalized to length 1, and texts are not truncated. A GGUF file names
+ * its pooling ("qwen3.pooling_type"). */
 #ifndef BRASA_PRETRAINED_SENTENCE_TRANSFORMER_H
 #define BRASA_PRETRAINED_SENTENCE_TRANSFORMER_H
 
