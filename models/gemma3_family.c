@@ -23,6 +23,7 @@ static const br_config_default defaults[] = {
 static const br_model_class classes[] = {
     ZOO_LLAMA_BASE("Gemma3TextModel"),
     ZOO_LLAMA_LM("Gemma3ForCausalLM"),
+    ZOO_LLAMA_CLASSIFIER("Gemma3TextForSequenceClassification"),
     { .name = NULL },
 };
 

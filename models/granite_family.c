@@ -19,7 +19,8 @@ static const br_config_default defaults[] = {
 };
 
 static const br_model_class classes[] = {
-    ZOO_LLAMA_CLASSES("Granite"),
+    ZOO_LLAMA_BASE("GraniteModel"), /* transformers has no classifier */
+    ZOO_LLAMA_LM("GraniteForCausalLM"),
     { .name = NULL },
 };
 

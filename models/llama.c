@@ -387,8 +387,7 @@ static zoo_outputs outputs_of(const br_llama *self, const br_llama_options *o)
     return (zoo_outputs){ o->hidden_states, o->attentions, self->config.num_hidden_layers };
 }
 
-/* Moves the optional results from the innermost scope to the enclosing one. */
-static void return_outputs(const br_llama *self, const br_llama_options *o)
+void zoo_llama_return_outputs(const br_llama *self, const br_llama_options *o)
 {
     zoo_return_outputs(outputs_of(self, o));
     if (o->aux_loss && *o->aux_loss)
@@ -411,7 +410,7 @@ br_tensor *br_llama_forward(br_llama *self, br_tensor *input_ids, const br_llama
     br_tensor *x = run_all(self, embed(self, input_ids), passes, o);
     if (br_error_pending())
         zoo_clear_outputs(outputs);
-    return_outputs(self, o);
+    zoo_llama_return_outputs(self, o);
     return br_leave(self, x);
 }
 
@@ -452,7 +451,7 @@ br_tensor *br_llama_lm_forward(br_llama_lm *self, br_tensor *input_ids,
 {
     br_enter(self);
     br_tensor *x = br_llama_forward(self->model, input_ids, options);
-    return_outputs(self->model, BR_OPTIONS_OF(op, br_llama, options));
+    zoo_llama_return_outputs(self->model, BR_OPTIONS_OF(op, br_llama, options));
     return br_leave(self, logits_of(self, x));
 }
 
@@ -501,6 +500,6 @@ br_tensor *br_llama_lm_loss(br_llama_lm *self, br_tensor *input_ids, br_tensor *
         aux = br_mul_scalar(br_to(*o.aux_loss, br_dtype_of(loss)), c->router_aux_loss_coef);
         loss = br_add(loss, aux);
     }
-    return_outputs(self->model, BR_OPTIONS_OF(op, br_llama, options));
+    zoo_llama_return_outputs(self->model, BR_OPTIONS_OF(op, br_llama, options));
     return br_leave(self, loss);
 }

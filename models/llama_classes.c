@@ -24,6 +24,12 @@ void *zoo_llama_make_lm(const br_auto_config *config)
     return zoo_llama_make_lm_of(&c);
 }
 
+void *zoo_llama_make_classifier(const br_auto_config *config)
+{
+    br_llama_config c = config_of(config);
+    return zoo_llama_make_classifier_of(&c);
+}
+
 static br_llama_options options_of(const br_model_input *input)
 {
     return *BR_OPTIONS(br_llama, .attention_mask = input->batch.attention_mask,
@@ -40,6 +46,12 @@ br_tensor *zoo_llama_run_lm(br_module *model, const br_model_input *input)
 {
     br_llama_options o = options_of(input);
     return br_llama_lm_forward((br_llama_lm *)model, input->batch.ids, &o);
+}
+
+br_tensor *zoo_llama_run_classifier(br_module *model, const br_model_input *input)
+{
+    br_llama_options o = options_of(input);
+    return br_llama_classifier_forward((br_llama_classifier *)model, input->batch.ids, &o);
 }
 
 br_tensor *zoo_llama_loss(br_module *model, const br_model_input *input, br_tensor *labels)
@@ -62,9 +74,13 @@ bool zoo_llama_init_weight(const br_auto_config *config, const char *name, br_te
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
 const char *const zoo_llama_ignored[] = { "rotary_emb.inv_freq", NULL }; /* in old files */
-const char *const zoo_llama_heads[] = { "lm_head.", NULL };
+const char *const zoo_llama_heads[] = { "lm_head.", "score.", NULL };
 const char *const zoo_llama_layers[] = { "num_hidden_layers", NULL };
-const br_config_rows zoo_llama_rows[] = { { "vocab_size", "embed_tokens.weight" }, { NULL, NULL } };
+const br_config_rows zoo_llama_rows[] = {
+    { "vocab_size", "embed_tokens.weight" },
+    { "num_labels", "score.weight" },
+    { NULL, NULL },
+};
 
 /* Rows of `limits`. */
 #define LIMITS                                                                           \
@@ -113,14 +129,18 @@ const char *const zoo_llama_harmless[] = {
 static const br_llama *base_of(br_module *module)
 {
     const char *class = br_module_class(module);
-    bool is_lm = zoo_ends_with(class, "ForCausalLM");
-    return is_lm ? ((const br_llama_lm *)module)->model : (const br_llama *)module;
+    if (zoo_ends_with(class, "ForCausalLM"))
+        return ((const br_llama_lm *)module)->model;
+    if (zoo_ends_with(class, "ForSequenceClassification"))
+        return ((const br_llama_classifier *)module)->model;
+    return (const br_llama *)module;
 }
 
 const char *zoo_llama_differing_key(br_module *a, br_module *b)
 {
     const br_llama *first = base_of(a), *other = base_of(b);
     const br_llama_config *x = &first->config, *y = &other->config;
+    const bool classifies = zoo_ends_with(br_module_class(a), "ForSequenceClassification");
     const struct {
         const char *key;
         bool same;
@@ -141,6 +161,7 @@ const char *zoo_llama_differing_key(br_module *a, br_module *b)
         { "residual_multiplier", x->residual_multiplier == y->residual_multiplier },
         { "logits_scaling", x->logits_scaling == y->logits_scaling },
         { "num_experts_per_tok", x->num_experts_per_tok == y->num_experts_per_tok },
+        { "pad_token_id", !classifies || x->pad_token_id == y->pad_token_id },
         { "norm_topk_prob", x->norm_topk_prob == y->norm_topk_prob },
         { "output_router_logits", x->output_router_logits == y->output_router_logits },
         { "router_aux_loss_coef", x->router_aux_loss_coef == y->router_aux_loss_coef },

@@ -28,6 +28,7 @@ br_llama_config br_llama_config_default(void)
         .embedding_scale = 1,
         .residual_multiplier = 1,
         .logits_scaling = 1,
+        .num_labels = 2,
     };
 }
 
@@ -54,6 +55,7 @@ static void read_sizes(const br_auto_config *config, const zoo_llama_kind *kind,
     c->head_dim = read_size(config, "head_dim", !kind->needs_head_dim && !is_null, 0);
     c->max_position_embeddings = br_auto_config_size(config, "max_position_embeddings");
     c->pad_token_id = br_auto_config_padding(config);
+    c->num_labels = br_auto_config_size(config, "num_labels");
 }
 
 static bool read_bias(const br_auto_config *config, const char *key)

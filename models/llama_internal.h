@@ -12,8 +12,9 @@
 /* What distinguishes a model type from Llama; false and NULL mean like Llama. */
 typedef struct zoo_llama_kind {
     const char *model_type;
-    const char *prefix; /* begins the names of the classes: "Llama" */
-    const char *base;   /* the class of the base model; NULL: prefix "Model" */
+    const char *prefix;     /* begins the names of the classes: "Llama" */
+    const char *base;       /* the class of the base model; NULL: prefix "Model" */
+    const char *classifier; /* the class for sequences; NULL: prefix "ForSequenceClassification" */
     zoo_rope_keys rope;
     zoo_rope_keys local_rope; /* of layers with a window; without a base: the same */
     bool is_gemma;            /* norms, scales and softcaps are Gemma's */
@@ -46,8 +47,10 @@ zoo_llama_list zoo_llama_types(void);
 /* The functions of a family: see br_model_family and br_model_class. */
 void *zoo_llama_make_base(const br_auto_config *config);
 void *zoo_llama_make_lm(const br_auto_config *config);
+void *zoo_llama_make_classifier(const br_auto_config *config);
 br_tensor *zoo_llama_run_base(br_module *model, const br_model_input *input);
 br_tensor *zoo_llama_run_lm(br_module *model, const br_model_input *input);
+br_tensor *zoo_llama_run_classifier(br_module *model, const br_model_input *input);
 br_tensor *zoo_llama_loss(br_module *model, const br_model_input *input, br_tensor *labels);
 br_language_model zoo_llama_language_model(br_model_source *source);
 bool zoo_llama_init_weight(const br_auto_config *config, const char *name, br_tensor *weight);
@@ -70,7 +73,14 @@ extern const br_config_limit zoo_llama_limits[], zoo_gemma3_limits[], zoo_phi3_l
         .forward = zoo_llama_run_lm, .loss = zoo_llama_loss,                 \
         .language_model = zoo_llama_language_model                           \
     }
-#define ZOO_LLAMA_CLASSES(prefix) ZOO_LLAMA_BASE(prefix "Model"), ZOO_LLAMA_LM(prefix "ForCausalLM")
+#define ZOO_LLAMA_CLASSIFIER(class)                                                                \
+    {                                                                                              \
+        .name = class, .task = BR_TASK_SEQUENCE_CLASSIFICATION, .make = zoo_llama_make_classifier, \
+        .forward = zoo_llama_run_classifier                                                        \
+    }
+#define ZOO_LLAMA_CLASSES(prefix)                                       \
+    ZOO_LLAMA_BASE(prefix "Model"), ZOO_LLAMA_LM(prefix "ForCausalLM"), \
+        ZOO_LLAMA_CLASSIFIER(prefix "ForSequenceClassification")
 
 /* Rows of `defaults`, with the keys that all families have. */
 #define ZOO_LLAMA_DEFAULTS(vocab, hidden, inner, layers, heads, longest, pad, bos, eos) \
@@ -111,6 +121,9 @@ void *zoo_llama_create(const br_llama_config *c, size_t size, const char *end);
 /* Make a model from a checked configuration. Weights are not initialized under br_skip_init(). */
 br_llama *zoo_llama_make(const br_llama_config *config);
 br_llama_lm *zoo_llama_make_lm_of(const br_llama_config *config);
+br_llama_classifier *zoo_llama_make_classifier_of(const br_llama_config *config);
+/* Moves the optional results of a forward from the innermost scope to the enclosing one. */
+void zoo_llama_return_outputs(const br_llama *self, const br_llama_options *o);
 /* Initializes a weight. `config` is a br_llama_config. */
 bool zoo_llama_init(const void *config, const char *key, br_tensor *weight);
 

@@ -249,6 +249,7 @@ static const zoo_llama_kind kinds[] = {
         .model_type = "gemma3_text",
         .prefix = "Gemma3",
         .base = "Gemma3TextModel",
+        .classifier = "Gemma3TextForSequenceClassification",
         .needs_key_value_heads = true,
         .rope = { .inner = "full_attention",
                   .scaling = "rope_scaling",

@@ -8,7 +8,8 @@ For each family there are three folders with random sizes, options and weights. 
 double precision, with rotary positions in double precision, too: the last hidden state, the logits, and two numbers for the
 gradients of all parameters. The loss is the sum of the logits, times cos(0), cos(1), ...; the numbers are the sum of all
 gradients, times cos(0), cos(1), ... within each parameter, and the sum of their squares. Tokens are those of generate().
-For experts there are also the loss of labels with the loss of the routers, the latter alone, and the same two numbers for
+There are also the logits of two classes, and the
+same two numbers of their gradients. For experts there are also the loss of labels with the loss of the routers, the latter alone, and the same two numbers for
 the gradients of the loss.
 Requires torch and transformers from PyPI; written with 5.23.0.
 """
@@ -196,6 +197,27 @@ def balanced(model, ids, mask):
     return {"labels": labels, "losses": torch.stack([out.loss, out.aux_loss]).detach(), "loss_gradients": sums_of(model)}
 
 
+def classified(folder, family):
+    """Returns logits of classes with recorded texts that end in padding or begin with it, and numbers of the gradients.
+    Without padding there is one text. The weights of the head are cos(0), cos(1), ..."""
+    name = FAMILIES[family][2].removesuffix("Model") + "ForSequenceClassification"
+    if not hasattr(transformers, name):
+        return {}
+    more = {"experts_implementation": "eager"} if family == "qwen3_moe" else {}
+    model = getattr(transformers, name).from_pretrained(folder, dtype=torch.float64, attn_implementation="eager", **more).eval()
+    with torch.no_grad():
+        model.score.weight.copy_(weights_of(model.score.weight.numel()).reshape(model.score.weight.shape))
+    rng, pad = random.Random(1), model.config.pad_token_id
+    ids = torch.tensor([[rng.randrange(4, model.config.vocab_size) for _ in range(TOKENS)] for _ in range(BATCH if pad is not None else 1)])
+    mask = torch.ones_like(ids)
+    if pad is not None:
+        mask[1, :4], mask[2, -2:] = 0, 0
+        ids = ids.masked_fill(mask == 0, pad)
+    logits = model(input_ids=ids, attention_mask=mask).logits
+    (logits.flatten() * weights_of(logits.numel())).sum().backward()
+    return {"class_ids": ids, "class_mask": mask, "classes": logits.detach(), "class_gradients": sums_of(model)}
+
+
 def weights_of(n):
     return torch.cos(torch.arange(n, dtype=torch.float64))
 
@@ -238,7 +260,8 @@ def main(out, families):
             (folder / "generation_config.json").unlink(missing_ok=True)
             if i == 1:
                 old_form(folder)
-            expected |= {f"{family}{i}.{k}": v.contiguous() for k, v in record(folder, family, generator, rng).items()}
+            results = record(folder, family, generator, rng) | (classified(folder, family) if family != "gpt_neox" else {})
+            expected |= {f"{family}{i}.{k}": v.contiguous() for k, v in results.items()}
     save_file(expected, out / "expected.safetensors")
 
 

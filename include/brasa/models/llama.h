@@ -68,11 +68,12 @@ typedef struct br_llama_config {
     bool attention_bias; /* of the projections to queries, keys and values */
     bool output_bias;    /* of the projection after attention */
     bool mlp_bias;
-    bool qk_norm;     /* RMSNorm of each head's queries and keys, before positions */
-    bool norm_adds_1; /* RMSNorm multiplies by 1 + weight */
-    bool norms_after; /* RMSNorm also after attention and after the MLP, as in Gemma */
-    bool fused;       /* one product computes queries, keys and values, another one gate and up */
-    bool untied;      /* lm_head's weight is not tied to embed_tokens' */
+    bool qk_norm;       /* RMSNorm of each head's queries and keys, before positions */
+    bool norm_adds_1;   /* RMSNorm multiplies by 1 + weight */
+    bool norms_after;   /* RMSNorm also after attention and after the MLP, as in Gemma */
+    bool fused;         /* one product computes queries, keys and values, another one gate and up */
+    bool untied;        /* lm_head's weight is not tied to embed_tokens' */
+    int64_t num_labels; /* of br_llama_classifier only */
 } br_llama_config;
 
 /* Returns the configuration of SmolLM2-135M, which has 134 million parameters. */
@@ -177,6 +178,21 @@ BR_API br_language_model br_llama_language_model(br_llama_lm *model);
  * never held together. Taps and hooks of lm_head do not see its results. */
 BR_API br_tensor *br_llama_lm_loss(br_llama_lm *self, br_tensor *input_ids, br_tensor *labels,
                                    const br_llama_options *options);
+
+/* ---- LlamaForSequenceClassification ---------------------------------------------------------- */
+
+/* A classifier of texts, such as a reranker or a reward model, which has one label. */
+typedef struct br_llama_classifier {
+    br_module base;
+    br_llama *model;
+    br_linear *score; /* no bias */
+} br_llama_classifier;
+BR_API br_llama_classifier *br_llama_classifier_new(const br_llama_config *config);
+/* Returns the logits [B, num_labels] from the state of the last token of each text that is not
+ * pad_token_id, wherever the padding is. Without a pad_token_id there may be one text, or a packed
+ * batch. */
+BR_API br_tensor *br_llama_classifier_forward(br_llama_classifier *self, br_tensor *input_ids,
+                                              const br_llama_options *options);
 
 #ifdef __cplusplus
 }
