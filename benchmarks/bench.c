@@ -212,7 +212,7 @@ static int check_options(const struct part *part, const bench_options *asked, un
             return cli_usage("bench", "%s does not take --%s", part->name, o->name);
     if (asked->dtype == BR_QUANTIZED && part->run != bench_pretrained)
         return cli_usage("bench", "%s does not take --dtype quantized", part->name);
-    if (asked->amp && asked->dtype == BR_F64)
+    if (asked->amp && asked->dtype != BR_DTYPE_AUTO && br_dtype_size(asked->dtype) == 8)
         return cli_usage("bench", "--amp does not convert operands of f64: leave out --amp or "
                                   "--dtype");
     return CLI_CONTINUE;

@@ -9,15 +9,14 @@ static const char op[] = "llama_classifier";
 
 br_llama_classifier *zoo_llama_make_classifier_of(const br_llama_config *c)
 {
-    const zoo_llama_kind *kind = zoo_llama_kind_of(c->model_type);
-    static const char end[] = "ForSequenceClassification";
-    br_llama_classifier *self = kind && kind->classifier
-                                    ? br_module_create(sizeof *self, kind->classifier)
-                                    : zoo_llama_create(c, sizeof *self, end);
-    if (zoo_good_size(op, "num_labels", c->num_labels)) {
-        self->model = br_child(self, "model", zoo_llama_make(c));
-        self->score = br_child(self, "score", br_linear_new(c->hidden_size, c->num_labels, false));
-    }
+    if (!zoo_good_size(op, "num_labels", c->num_labels))
+        return NULL;
+    const char *class = zoo_llama_kind_of(c->model_type)->classifier;
+    br_llama_classifier *self =
+        class ? br_module_create(sizeof *self, class)
+              : zoo_llama_create(c, sizeof *self, "ForSequenceClassification");
+    self->model = br_child(self, "model", zoo_llama_make(c));
+    self->score = br_child(self, "score", br_linear_new(c->hidden_size, c->num_labels, false));
     return self;
 }
 
@@ -37,17 +36,18 @@ static br_tensor *last_tokens(const br_tensor *ids, br_tensor *starts, int64_t p
 {
     const int64_t n = starts ? br_numel(starts) - 1 : br_size(ids, 0), length = br_size(ids, 1);
     int64_t *tokens = zoo_copy_elements(ids), *at = starts ? zoo_copy_elements(starts) : NULL;
-    br_tensor *places = tokens && (at || !starts) ? br_empty(BR_SHAPE(n), BR_I64) : NULL;
-    int64_t *place = places ? br_data_i64(places) : NULL;
-    for (int64_t i = 0; place && i < n; i++) {
+    int64_t *places = tokens && (at || !starts) ? br_calloc((size_t)n, sizeof *places) : NULL;
+    for (int64_t i = 0; places && i < n; i++) {
         const int64_t first = at ? at[i] : i * length;
-        place[i] = (at ? at[i + 1] : first + length) - 1;
-        while (padding >= 0 && place[i] > first && tokens[place[i]] == padding)
-            place[i]--;
+        places[i] = (at ? at[i + 1] : first + length) - 1;
+        while (padding >= 0 && places[i] > first && tokens[places[i]] == padding)
+            places[i]--;
     }
+    br_tensor *result = places ? br_from_i64(BR_SHAPE(n), places) : NULL;
     br_free(tokens);
     br_free(at);
-    return places;
+    br_free(places);
+    return result;
 }
 
 br_tensor *br_llama_classifier_forward(br_llama_classifier *self, br_tensor *input_ids,

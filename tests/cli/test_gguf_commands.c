@@ -150,6 +150,9 @@ Test(cli_gguf, refusals)
                   "(lasttoken); the option pooling (brasa embed: --pooling MODE) overrides it");
     program_check("fill-mask -m $OUT/m.gguf b 2>&1", 1,
                   "'brasa fill-mask' does not support models of type qwen2");
-    program_check("classify -m $OUT/m.gguf b 2>&1", 1, "model_type is \"qwen2\", but classes");
+    program_check(
+        "classify -m $OUT/m.gguf b 2>&1", 1,
+        "the files lack weights of a Qwen2ForSequenceClassification, which would have random "
+        "values: score.weight");
     program_check("generate -m $OUT/none.gguf b 2>&1", 1, "or a GGUF file");
 }

@@ -114,3 +114,27 @@ Test(decoder_classes, several_texts_need_padding)
     c.num_labels = 0;
     check_fails(br_llama_classifier_new(&c), "num_labels");
 }
+
+/* A saved classifier has its class, and is not saved beside a config.json with which its results
+ * would differ. */
+Test(decoder_classes, saving)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_module *model = load_classifier("qwen3", 1);
+    const char *saved = files_path("saved");
+    br_auto_model_save_options o = *BR_OPTIONS(br_auto_model_save, .from = DECODERS "qwen31");
+    cr_assert(br_auto_model_save(saved, model, &o), "%s", br_error_message());
+    br_module *again = br_auto_model_load(saved, NULL, NULL);
+    cr_assert(again && strcmp(br_module_class(again), "Qwen3ForSequenceClassification") == 0, "%s",
+              br_error_message());
+    br_tensor *ids = br_narrow(recorded("qwen3", 1, "class_ids"), 0, 0, 1);
+    br_tensor *logits = br_llama_classifier_forward((br_llama_classifier *)again, ids, NULL);
+    cr_assert_eq(
+        difference(logits, br_llama_classifier_forward((br_llama_classifier *)model, ids, NULL)),
+        0);
+    ((br_llama_classifier *)model)->model->config.pad_token_id = 5;
+    check_fails(br_auto_model_save(saved, model, &o), "pad_token_id");
+    br_module_free(again);
+    br_module_free(model);
+    br_scope_end(scope);
+}

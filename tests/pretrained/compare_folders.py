@@ -311,7 +311,11 @@ def compare(comparison, path, seed, turn, kinds):
     comparison.step(comparison.ids, folder, texts, want)
     config = json.loads((folder.model / "config.json").read_text())
     usable = [e for e in want if 0 < len(e[0]) <= LONGEST]
-    batch = make_batch(usable[:3] + usable[-2:], config["vocab_size"], config.get("type_vocab_size", 2))
+    padding = config.get("pad_token_id") if folder.kind in DECODERS else 0
+    # Decoders find the end of a text by its padding.
+    several = padding is not None or not folder.model_class.__name__.endswith("ForSequenceClassification")
+    batch = make_batch(usable[:3] + usable[-2:] if several else usable[:1], config["vocab_size"], config.get("type_vocab_size", 2),
+                       padding or 0)
     comparison.step(comparison.results, folder, batch)
     longest = min(40, config.get("max_position_embeddings") or 40)  # a longer text of a ModernBERT must be truncated
     short = [text for (text, *_), (ids, _) in zip(texts[:20], want) if 0 < len(ids) <= longest and text.strip()]

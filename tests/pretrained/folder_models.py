@@ -195,11 +195,11 @@ def reference(model, kind, batch):
     return out
 
 
-def make_batch(encodings, vocab, type_vocab):
-    """Returns ids, type ids and mask of the encodings, padded on the right."""
+def make_batch(encodings, vocab, type_vocab, padding):
+    """Returns ids, type ids and mask of the encodings, padded on the right with the token `padding`."""
     length = max(len(ids) for ids, _ in encodings)
 
     def padded(rows, fill):
         return torch.tensor([list(row) + [fill] * (length - len(row)) for row in rows])
-    return (padded([ids for ids, _ in encodings], 0).clamp(max=vocab - 1), padded([types for _, types in encodings], 0).clamp(max=type_vocab - 1),
+    return (padded([ids for ids, _ in encodings], padding).clamp(max=vocab - 1), padded([types for _, types in encodings], 0).clamp(max=type_vocab - 1),
             padded([[1] * len(ids) for ids, _ in encodings], 0))

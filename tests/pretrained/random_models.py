@@ -30,7 +30,10 @@ def classes(kind):
     elif kind in ENCODERS:
         names = [PREFIXES[kind] + head for head in ["Model"] + HEADS + MORE.get(kind, [])]
     else:
-        names = [PREFIXES[kind] + ("TextModel" if kind == "gemma3_text" else "Model"), PREFIXES[kind] + "ForCausalLM"]
+        base = PREFIXES[kind] + ("Text" if kind == "gemma3_text" else "")
+        names = [base + "Model", PREFIXES[kind] + "ForCausalLM"]
+        if kind not in ("granite", "gpt_neox"):
+            names.append(base + "ForSequenceClassification")
     return [getattr(transformers, name) for name in names]
 
 

@@ -342,8 +342,8 @@ Test(sentence_transformer, a_freed_model_is_an_error)
 Test(sentence_transformer, other_models)
 {
     make_model();
-    write_file("config.json", "{\"model_type\": \"gpt2\"}");
-    check_fails(open_model(NULL), "/config.json: model_type is \"gpt2\", but sentence embeddings "
+    write_file("config.json", "{\"model_type\": \"t5\"}");
+    check_fails(open_model(NULL), "/config.json: model_type is \"t5\", but sentence embeddings "
                                   "are supported only for \"bert\"");
     write_file("config.json", "{\"model_type\": \"mamba\"}");
     check_fails(open_model(NULL), "model_type is \"mamba\", but sentence");
