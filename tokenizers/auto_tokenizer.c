@@ -18,13 +18,12 @@ enum { STANDARD_EXTRA_IDS = 100, MAX_EXTRA_IDS = 100000 };
 
 /* ---- The vocabulary -------------------------------------------------------------------------- */
 
-static br_tokenizer *from_json(const br_tokenizer_loader *l, const char *path)
+static br_tokenizer *from_json(br_tokenizer_loader *l, const char *path)
 {
-    (void)l;
-    return br__tokenizer_read_json(path);
+    return br__tokenizer_read_json(path, br__class_change_parts, l);
 }
 
-static br_tokenizer *from_bytes(const br_tokenizer_loader *l, const char *path)
+static br_tokenizer *from_bytes(br_tokenizer_loader *l, const char *path)
 {
     char *merges = br_format("%s/merges.txt", l->files.dir);
     br_tokenizer *t = merges ? br__tokenizer_read_bytes(path, merges) : NULL;
@@ -38,12 +37,12 @@ static int64_t extra_ids(const br_tokenizer_loader *l)
     return n >= 0 ? n : STANDARD_EXTRA_IDS;
 }
 
-static br_tokenizer *from_pieces(const br_tokenizer_loader *l, const char *path)
+static br_tokenizer *from_pieces(br_tokenizer_loader *l, const char *path)
 {
     return br__tokenizer_read_pieces(path, NULL, extra_ids(l));
 }
 
-static br_tokenizer *from_words(const br_tokenizer_loader *l, const char *path)
+static br_tokenizer *from_words(br_tokenizer_loader *l, const char *path)
 {
     (void)l;
     return br__tokenizer_read_words(path,
@@ -53,7 +52,7 @@ static br_tokenizer *from_words(const br_tokenizer_loader *l, const char *path)
 typedef struct source {
     const char *name;
     br_tokenizer_family family; /* the family that reads this file; BR_FAMILY_ANY: all */
-    br_tokenizer *(*read)(const br_tokenizer_loader *l, const char *path);
+    br_tokenizer *(*read)(br_tokenizer_loader *l, const char *path);
 } source;
 
 static const source sources[] = { { "tokenizer.json", BR_FAMILY_ANY, from_json },
@@ -173,16 +172,19 @@ static const char *class_token(const br_tokenizer_loader *l, int role)
     static const char *const bytes[] = { end, end, end, NULL, NULL, NULL, NULL };
     static const char *const pieces[] = { NULL, "</s>", "<unk>", NULL, "<pad>", NULL, NULL };
     const br_tokenizer_kind *kind = l->t->kind;
+    if (l->own_tokens)
+        return l->own_tokens[role];
     return (kind == &br__word_pieces ? words : kind == &br__byte_level ? bytes : pieces)[role];
 }
 
 /* Adds the class's own special tokens. Where there is a tokenizer.json, they count only if it has
- * them. */
+ * them, except for a class with own_tokens. */
 static bool name_class_tokens(br_tokenizer_loader *l)
 {
+    const bool optional = l->from_json && !l->own_tokens;
     for (int role = 0; role <= BR_TOKEN_MASK; role++) {
         const char *text = class_token(l, role);
-        if (text && !l->files.stated[role] && !br__side_name(&l->files, text, role, l->from_json))
+        if (text && !l->files.stated[role] && !br__side_name(&l->files, text, role, optional))
             return false;
     }
     return true;
@@ -326,7 +328,7 @@ static bool add_tokens(br_tokenizer_loader *l)
 {
     br_side_files *s = &l->files;
     bool replaces = !l->from_json || (br__loader_rebuilds(l) && s->has_decoder);
-    if (replaces && !name_class_tokens(l))
+    if ((replaces || l->own_tokens) && !name_class_tokens(l))
         return false;
     if (l->from_json && replaces)
         drop_tokens(l);

@@ -9,6 +9,8 @@ typedef struct br_tokenizer_loader {
     const br_auto_tokenizer_options *options;
     const char *file; /* the file that has the vocabulary */
     bool from_json;
+    const char *const
+        *own_tokens; /* by role, of a class that replaces parts; NULL: another class */
     br_tokenizer *t;
 } br_tokenizer_loader;
 
@@ -17,6 +19,9 @@ typedef struct br_tokenizer_loader {
 bool br__loader_read_class(br_tokenizer_loader *l, bool *exists);
 /* Returns whether the files name this class or, if they name none, their model_type has it. */
 bool br__class_is(const br_side_files *files, const char *class);
+/* Replaces the normalizer, pre-tokenizer and decoder of a tokenizer.json's object by the class's
+ * own if transformers does so, and sets own_tokens then. `loader` is a br_tokenizer_loader. */
+bool br__class_change_parts(json_t *root, void *loader);
 /* Returns the name of such a file of the class; NULL: it needs a tokenizer.json. */
 const char *br__class_file(const br_side_files *files);
 

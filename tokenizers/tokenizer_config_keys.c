@@ -111,7 +111,8 @@ static const named_family classes[] = {
     { "MPNetTokenizer", BR_FAMILY_FILE },       { "MT5Tokenizer", BR_FAMILY_FILE },
     { "RetriBertTokenizer", BR_FAMILY_FILE },   { "RobertaTokenizer", BR_FAMILY_FILE },
     { "XLMRobertaTokenizer", BR_FAMILY_FILE },  { "Qwen2Tokenizer", BR_FAMILY_FILE },
-    { "GPTNeoXTokenizer", BR_FAMILY_FILE },
+    { "GPTNeoXTokenizer", BR_FAMILY_FILE },     { "LlamaTokenizer", BR_FAMILY_FILE },
+    { "GemmaTokenizer", BR_FAMILY_FILE },
 };
 
 /* The model_types of transformers that no family of models (pretrained/) has. */

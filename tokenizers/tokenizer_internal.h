@@ -9,6 +9,7 @@
 
 #include <brasa/data.h>
 #include <brasa/tokenizers.h>
+#include <jansson.h>
 
 /* ---- Code points ----------------------------------------------------------------------------- */
 
@@ -251,8 +252,9 @@ bool br__tokenizer_fail_unknown(const br_tokenizer *t, const char *what);
 void br__tokenizer_no_normalizer(br_tokenizer *t);
 /* Reads a tokenizer.json. Parts in t->absent have the settings of the kind's class in transformers;
  * br__tokenizer_leave_out() removes these, as `tokenizers` does, and fails if that is not
- * supported. */
-br_tokenizer *br__tokenizer_read_json(const char *path);
+ * supported. `change` may replace parts of the file's object first, or fail; NULL: nothing. */
+typedef bool br_tokenizer_change(json_t *root, void *context);
+br_tokenizer *br__tokenizer_read_json(const char *path, br_tokenizer_change *change, void *context);
 bool br__tokenizer_leave_out(br_tokenizer *t, const char *path);
 /* Returns a word's id, or -1 without an error if there is none. */
 int64_t br__word_id(const br_word_ids *words, const char *text, size_t length);

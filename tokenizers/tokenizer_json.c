@@ -73,9 +73,14 @@ static br_tokenizer *read_object(const char *path, json_t *root)
     return NULL;
 }
 
-br_tokenizer *br__tokenizer_read_json(const char *path)
+br_tokenizer *br__tokenizer_read_json(const char *path, br_tokenizer_change *change, void *context)
 {
-    return read_object(path, br__tokenizer_json(op, path));
+    json_t *root = br__tokenizer_json(op, path);
+    if (root && change && !change(root, context)) {
+        json_decref(root);
+        return NULL;
+    }
+    return read_object(path, root);
 }
 
 bool br__tokenizer_leave_out(br_tokenizer *t, const char *path)
@@ -102,7 +107,7 @@ static br_tokenizer *finished(br_tokenizer *t, const char *path)
 
 br_tokenizer *br_tokenizer_from_json(const char *path)
 {
-    return finished(br__tokenizer_read_json(path), path);
+    return finished(br__tokenizer_read_json(path, NULL, NULL), path);
 }
 
 br_tokenizer *br_tokenizer_from_json_text(const char *text, int64_t length)

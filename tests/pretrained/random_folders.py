@@ -188,7 +188,6 @@ def make_folder(path, seed, turn, kinds=KINDS):
              "config.json": Deck(seed, kind + " config", config_keys(kind)).hand(turn)}
     folder = Folder(path, inner, kind, model_class, {}, sentence)
     tokenizer, named = write_tokenizer(rng, folder, hands["tokenizer_config.json"])
-    folder.sentence = sentence = sentence and tokenizer.pad_token is not None
     vocab = len(tokenizer) + rng.choice([0, 0, 1, 17])
     config = write_config(rng, folder, vocab, hands["config.json"], named)
     write_weights(rng, folder, config)

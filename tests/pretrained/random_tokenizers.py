@@ -142,7 +142,12 @@ def family_files(rng, kind):
     if kind == "modernbert" or kind not in TRAINED:
         tokenizer = modernbert() if kind == "modernbert" else decoder(rng, kind)
         vary(rng, tokenizer)
-        return saved_files(tokenizer)
+        files, config = saved_files(tokenizer)
+        if json.loads(files["tokenizer.json"])["model"].get("byte_fallback") and rng.random() < 0.6:
+            config["tokenizer_class"] = rng.choice(["LlamaTokenizer", "GemmaTokenizer"]) + rng.choice(["", "Fast"])
+            more = {"legacy": rng.random() < 0.5, "add_prefix_space": rng.choice([False, True, None]), "add_bos_token": rng.random() < 0.5}
+            config |= {key: value for key, value in more.items() if rng.random() < 0.5}
+        return files, config
     files, config = class_files(rng, kind)
     if rng.random() < 0.4:
         return files, config

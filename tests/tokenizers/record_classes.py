@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes class_cases.json, normal/fairseq.model and normal/albert.model for test_auto_tokenizer.c: folders of RoBERTa,
-XLM-RoBERTa, CamemBERT, ALBERT and MPNet without tokenizer.json, texts, and their ids and type ids by the AutoTokenizer
+XLM-RoBERTa, CamemBERT, ALBERT and MPNet without tokenizer.json, and of Llama 2's kind with it, texts, and their ids and type ids by the AutoTokenizer
 of PyPI's `transformers`. PyPI's `sentencepiece` and `protobuf` must be installed, too."""
 import json
 import pathlib
@@ -48,6 +48,19 @@ def folders():
     yield "albert", {"spiece.model": albert}, {"do_lower_case": False, "keep_accents": True}
     yield "mpnet", {"vocab.txt": WORDS + "<mask>\n"}, None
     yield "mpnet", {"vocab.txt": WORDS}, {"do_lower_case": False, "tokenize_chinese_chars": False, "tokenizer_class": "MPNetTokenizer"}
+    yield from replaced_parts()
+
+
+def replaced_parts():
+    """Yields folders of Llama 2's kind with classes that replace parts of tokenizer.json."""
+    characters, bytes_ = [{"tokenizer.json": HERE / name / "tokenizer.json"} for name in ("char_bpe", "bpe")]
+    for name, more in [("LlamaTokenizer", {}), ("LlamaTokenizerFast", {"legacy": True, "add_bos_token": False}),
+                       ("LlamaTokenizer", {"add_prefix_space": False}), ("LlamaTokenizer", {"add_prefix_space": None, "legacy": False}),
+                       ("GemmaTokenizer", {"legacy": True})]:
+        yield "llama", characters, {"tokenizer_class": name, "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"} | more
+    for model_type in "mistral", "phi3", "granite", "modernbert":  # which follow the file
+        yield model_type, characters, {"tokenizer_class": "LlamaTokenizer"}
+    yield "llama", bytes_, {"tokenizer_class": "LlamaTokenizerFast", "bos_token": "a", "eos_token": "b", "unk_token": "c"}
 
 
 def main():
