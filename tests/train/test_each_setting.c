@@ -327,3 +327,30 @@ Test(each_setting, has_a_range)
         free(settings);
     }
 }
+
+/* No setting has the value "other". A bool or a choice lists its values. */
+Test(each_setting, refuses_other_texts)
+{
+    write_texts();
+    for (int i = 0; i < N_RECIPES; i++) {
+        char *settings = settings_of(recipes[i].name, "small");
+        for (const char *line = settings; line && *line; line = strchr(line, '\n')) {
+            char key[64], value[64], options[128], wanted[128];
+            line += *line == '\n';
+            if (strncmp(line, "  ", 2) != 0 || line[2] == ' ' ||
+                sscanf(line, " %63s %63s", key, value) != 2)
+                continue;
+            const bool is_bool = strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
+            snprintf(options, sizeof options, "--set %s=other", key);
+            snprintf(wanted, sizeof wanted, "brasa train: %s is 'other', must be %s", key,
+                     is_bool                          ? "true or false\n"
+                     : isdigit((unsigned char)*value) ? range_of(recipes[i].name, key)
+                                                      : "one of ");
+            char *results = results_of(&recipes[i], options);
+            cr_expect_eq(strncmp(results, wanted, strlen(wanted)), 0, "%s: %s", recipes[i].name,
+                         results);
+            free(results);
+        }
+        free(settings);
+    }
+}
