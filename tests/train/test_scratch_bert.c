@@ -77,6 +77,31 @@ Test(scratch_bert, refused)
     br_scope_end(scope);
 }
 
+Test(scratch_bert, other_checkpoints)
+{
+    static const char *const changes[] = { "s/\\[MASK\\]/[MOSK]/",
+                                           "s/\"bert-scratch\"/\"bert-screech\"/",
+                                           "s/\\\\\"maxlen\\\\\"/\\\\\"minlen\\\\\"/" };
+    char path[TEMPORARY_PATH + 32], line[256];
+    snprintf(path, sizeof path, "%s/other", program_directory);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        snprintf(line, sizeof line,
+                 "sed '%s' $OUT/run/checkpoint.safetensors >$OUT/other && ! cmp -s $OUT/other "
+                 "$OUT/run/checkpoint.safetensors",
+                 changes[i]);
+        program_shell(line);
+        scratch_bert other;
+        cr_expect_not(scratch_bert_open(&other, path, BR_DTYPE_AUTO), "%s", changes[i]);
+        cr_expect(
+            strstr(
+                br_error_message(),
+                "/other: not a checkpoint written by 'brasa train bert-scratch' with a vocabulary"),
+            "%s: %s", changes[i], br_error_message());
+        br_clear_error();
+        scratch_bert_close(&other);
+    }
+}
+
 /* The longest text has as many tokens as the model has positions. */
 Test(scratch_bert, limit)
 {
