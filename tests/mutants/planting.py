@@ -13,7 +13,8 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TIMEOUT = 120  # seconds for one test; an error that makes a test hang is caught
-LONGEST = 900  # seconds for all tests of a run: Criterion does not stop every test that hangs
+# Seconds for all tests, and for some suites. Criterion does not stop every test that hangs.
+LONGEST, LONGEST_SUITES = 900, 300
 RANKS_LONGEST = 60  # seconds for ranks that wait for each other; the tests of three ranks take 15
 RANKS = "forked_ranks"
 # Suites that are programs. {} is the build folder.
@@ -131,7 +132,8 @@ class Worker:
                              BRASA_RANKS_SECONDS=str(RANKS_LONGEST))
         filters = f"--filter=@({suite})/*"
         return self.call(self.folder / kind / "brasa_tests", "--fail-fast", "-j", self.jobs,
-                         "--timeout", TIMEOUT, filters, seconds=LONGEST,
+                         "--timeout", TIMEOUT, filters,
+                         seconds=LONGEST_SUITES if kind == "plain" and suite != "*" else LONGEST,
                          ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1")
 
     def prepare(self, runs):
