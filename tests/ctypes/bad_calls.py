@@ -18,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 import child  # noqa: E402
 from binding import Binding  # noqa: E402
+from names import COMPOSED, is_named, parameter  # noqa: E402
 
 TENSOR = r"(const )?br_tensor \*\w*"
 EMPTY = [(1 << 40, 0), (0, 1 << 40), (1 << 40, 0, 3)]
@@ -35,15 +36,6 @@ VALID = [
     (r"(const )?br_optim \*\w*", lambda br: br.br_adam(br.br_linear_new(3, 2, True), None)),
     (r"const char \*\w*", lambda br: b"1"),
 ]
-# Functions whose errors do not name them, but an inner function, the class that they create or what their argument
-# describes.
-COMPOSED = re.compile(
-    r"br_((anatomy|architecture|bert|gpt2|gpt_neox|hf_bert|modernbert|scratch|t5|vanilla|transformer)_\w+|auto_model_load|check_(file|open)|"
-    r"sentence_transformer_load|(batch|instance)_norm\dd_new|(gru|lstm)_new|init_kaiming_\w+_for_|model_(load|save)|module_(enter|enter_with|enter_from|run)|"
-    r"optim_(add_group|for)|(spectral|weight)_norm|tokenizer_from_bpe|cosine_similarity|cross_entropy|"
-    r"pairwise_distance|triplet_margin_loss|distillation_loss|info_nce_loss|fft_i?h?r?fft|before_in_place|raise|raise_text|fail|require(_tensor|_activation)?|module_is_usable|malloc|calloc)")
-
-
 def valid(br, text):
     for pattern, make in VALID:
         if re.fullmatch(pattern, text):
@@ -67,20 +59,6 @@ def calls(br, name):
         yield (f"tensors {sizes}, {number}",
                [tensor(br, *sizes) if re.fullmatch(TENSOR, texts[i]) else
                 None if i in pointers else number for i in range(len(types))])
-
-
-def is_named(name, message):
-    """Returns whether the message begins with the function's name or a part, such as linear for linear_forward."""
-    if COMPOSED.fullmatch(name):
-        return True
-    words = re.findall(r"\w+(?=:)", message)[:2]  # a module's path may precede it
-    plain = re.sub("^br_(f_)?", "", name).strip("_")
-    return any(f"_{word.strip('_')}_" in f"_{plain}_" for word in words)
-
-
-def parameter(text):
-    """Returns the name in a declaration such as "const char *name", "int sizes[]" or "void (*function)(void *)"."""
-    return re.search(r"\(\*(\w+)\)|(\w+)(?:\[\w*\])?$", text).group(1, 2)
 
 
 def names_a_parameter(name, texts, arguments, message):

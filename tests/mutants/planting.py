@@ -23,6 +23,7 @@ PROGRAMS = {
     "failing_allocations": ["tests/ctypes/failing_allocations.py", "{}/libbrasa.so", "{}/libbrasa_counted.so"],
     "named_arguments": ["tests/ctypes/named_arguments.py", "{}/libbrasa.so"],
     "bad_calls": ["tests/ctypes/bad_calls.py", "{}/libbrasa.so"],
+    "ended_handles": ["tests/ctypes/ended_handles.py", "{}/libbrasa.so"],
     "option_values": ["tests/ctypes/option_values.py", "check", "{}/libbrasa.so"],
     "command_line": ["docs/make_command_line.py", "--check", "{}/brasa"],
     "option_defaults": ["tests/ctypes/options.py", "check", "{}/libbrasa.so"],
