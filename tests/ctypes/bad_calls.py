@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """bad_calls.py LIBRARY [CC]: calls every public function with NULL and with empty tensors of many rows. No call
-may crash or hang, and an error must name the function, and the argument that is NULL.
+may crash or hang. An error must name the function, and the argument that is NULL; then the function must return false
+or NULL.
 
 Each function runs in a separate process: with NULL for all pointers and 0, 1 and -1 for all numbers; with valid
 tensors, modules and strings and NULL for one of them at a time; and with empty tensors."""
@@ -72,17 +73,27 @@ def names_a_parameter(name, texts, arguments, message):
     return not said or said[1] in names or bool(COMPOSED.fullmatch(name))
 
 
+def may_return(name, function):
+    """Returns whether the function may return something in spite of an error: a number, or an unusable module."""
+    return function.restype not in (ctypes.c_bool, ctypes.c_void_p, ctypes.c_char_p) or \
+        re.fullmatch(r"br_(\w+_new|module_create)", name)
+
+
 def in_child(br, name, pipe):
-    """Writes a line before each call, and one for each error message that does not name the function or argument."""
+    """Writes a line before each call, one for each error message that does not name the function or the argument, and
+    one for each result that hides an error."""
     signal.alarm(100)
     sys.stdout = None
     function = br.functions[name]
     for what, arguments in calls(br, name):
         os.write(pipe, f"> {what}\n".encode())
-        function(*[a if a is None or isinstance(a, bytes) else kind(a) for kind, a in zip(function.argtypes, arguments)])
+        result = function(*[a if a is None or isinstance(a, bytes) else kind(a)
+                            for kind, a in zip(function.argtypes, arguments)])
         message = br.br_error_message().decode()
         if message and not (is_named(name, message) and names_a_parameter(name, br.arguments[name], arguments, message)):
             os.write(pipe, f"{what}: {message}\n".encode())
+        if message and result and not may_return(name, function):
+            os.write(pipe, f"{what}: returns {result} with the error: {message}\n".encode())
         br.br_clear_error()
 
 
