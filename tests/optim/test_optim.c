@@ -106,6 +106,14 @@ Test(optim, an_optimizer_without_parameters_is_an_error)
     check_fails(br_sgd_new(none, NULL), "sgd: the list of parameters is empty");
     check_fails(br_sgd(br_base(empty), NULL), "sgd: module Sequential has no parameters: its");
     check_fails(br_muon(br_base(empty), NULL), "muon: module Sequential has no parameters");
+    br_scope *scope = br_scope_begin();
+    br_named_tensor item = { NULL, br_ones(BR_SHAPE(2), BR_F32) };
+    check_fails(br_sgd_new(&(br_named_list){ 1, &item }, NULL),
+                "sgd: a parameter in the list has no name");
+    item = (br_named_tensor){ "w", NULL };
+    check_fails(br_sgd_new(&(br_named_list){ 1, &item }, NULL),
+                "sgd: a parameter in the list has no tensor");
+    br_scope_end(scope);
     br_optim *optim = br_adam_new(NULL, NULL);
     check_fails(br_optim_step(optim), "optim_step: the adam optimizer has no parameters: add");
     cr_assert_eq(br_optim_add_group(optim, none, NULL), 0);
