@@ -459,9 +459,35 @@ static bool run_everything(void)
     return !br_failed();
 }
 
+/* A new optimizer gets its states while it loads them. */
+static bool load_into_new(void)
+{
+    br_sequential *s = model_new();
+    br_optim *first = br_adam(br_base(s), BR_OPTIONS(br_adam, .lr = 0.5, .amsgrad = true));
+    br_optim_step(first);
+    br_named_list *state = br_optim_state_dict(first);
+    br_optim *second = br_adam(br_base(s), NULL);
+    const bool begun = !br_failed(), loaded = br_optim_load_state_dict(second, state);
+    if (begun) {
+        cr_assert_eq(loaded, !br_failed());
+        br_clear_error();
+        cr_assert_eq(br_optim_get_lr(second, 0), loaded ? 0.5 : 1e-3);
+        const br_adam_options *options = br_optim_group_options(second, 0);
+        cr_assert_eq(options->amsgrad, loaded);
+        if (!loaded)
+            br_raise(BR_ERROR_MEMORY, "the state is not loaded");
+    }
+    br_named_list_free(state);
+    br_optim_free(first);
+    br_optim_free(second);
+    br_module_free(s);
+    return !br_failed();
+}
+
 Test(optim, every_allocation_may_fail)
 {
     fail_in_turn(run_everything, "run everything");
+    fail_in_turn(load_into_new, "load into a new optimizer");
 }
 
 /* ---- Loops without a scope ------------------------------------------------------------------- */
