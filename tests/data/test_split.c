@@ -186,6 +186,8 @@ Test(token_file, refuses)
     cr_assert(br_token_file_save(files_path("tokens"), 1, (int64_t[]){ 0xffffffff }, 4));
     check_fails(br_token_file_save(files_path("wide"), 1, (int64_t[]){ -1 }, 8), "token 0 is -1");
     check_fails(br_token_file_save(files_path("wide"), 1, NULL, 8), "tokens is NULL");
+    check_fails(br_token_file_save(NULL, 1, tokens, 8),
+                "token_file: path is NULL, but it is required");
     cr_assert(br_token_file_save(files_path("tokens"), 0, NULL, 8), "%s", br_error_message());
     check_fails(open_with(1, 0, 8), "has 0 tokens, must have more than the 1 tokens of an item");
     check_fails(br_token_file_save(files_path("wide"), -1, NULL, 8),
