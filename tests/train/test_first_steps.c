@@ -25,7 +25,8 @@ TestSuite(first_steps, .init = begin, .fini = program_end);
 /* The lines that a run prints about its model, its data and all predictions. */
 #define SUMMARY "' parameters|^[0-9a-z].* of |vocabulary'"
 
-/* Options of a run, its log without quotes, braces and times, and its summary. */
+/* Options of a run, its log without quotes, braces and times, and its summary; or options of a
+ * preset, and its settings. */
 typedef struct recorded_run {
     const char *options, *log;
 } recorded_run;
@@ -159,5 +160,90 @@ Test(first_steps, equal_the_recorded_ones)
         cr_expect_eq(program_run(line, log, sizeof log), 0, "%s: %s", runs[i].options, log);
         cr_expect(are_close(log, runs[i].log), "%s:\n%swanted:\n%s", runs[i].options, log,
                   runs[i].log);
+    }
+}
+
+/* The values of all settings in each preset. */
+static const recorded_run presets[] = {
+    { "bert-scratch --preset notebook",
+      "steps=80 seed=123 matmul_precision=highest amp=off dtype=f32 half_update=master "
+      "lr=0.0001 warmup=0 schedule=constant decay_steps=0 accumulate=1 zero_stage=0 "
+      "clip=0 workers=0 show_every=0 histograms=0 checkpoint_every=50 d_model=768 "
+      "n_layers=6 n_heads=12 d_ff=3072 d_k=64 d_v=64 maxlen=100 n_segments=2 "
+      "max_pred=7 batch_size=6 as_written=false " },
+    { "bert-scratch --preset small",
+      "steps=80 seed=123 matmul_precision=highest amp=off dtype=f32 half_update=master "
+      "lr=0.001 warmup=0 schedule=constant decay_steps=0 accumulate=1 zero_stage=0 "
+      "clip=0 workers=0 show_every=0 histograms=0 checkpoint_every=50 d_model=48 "
+      "n_layers=2 n_heads=4 d_ff=96 d_k=12 d_v=12 maxlen=32 n_segments=2 max_pred=7 "
+      "batch_size=6 as_written=false " },
+    { "copy-task --preset notebook",
+      "steps=200 seed=0 matmul_precision=highest amp=off dtype=f32 half_update=master "
+      "lr=0.0003 warmup=100 schedule=constant decay_steps=0 plateau_factor=0.1 "
+      "plateau_patience=0 accumulate=1 zero_stage=0 clip=0 workers=0 eval_every=50 "
+      "patience=0 show_every=0 histograms=0 checkpoint_every=100 d_model=512 d_ff=2048 "
+      "heads=8 layers=6 vocab=100 length=10 batch=64 num_samples=1000 dropout=0.1 "
+      "as_written=false " },
+    { "copy-task --preset small",
+      "steps=200 seed=0 matmul_precision=highest amp=off dtype=f32 half_update=master "
+      "lr=0.003 warmup=100 schedule=constant decay_steps=0 plateau_factor=0.1 "
+      "plateau_patience=0 accumulate=1 zero_stage=0 clip=0 workers=0 eval_every=50 "
+      "patience=0 show_every=0 histograms=0 checkpoint_every=100 d_model=64 d_ff=256 "
+      "heads=4 layers=2 vocab=100 length=10 batch=64 num_samples=1000 dropout=0.1 "
+      "as_written=false " },
+    { "vanilla --preset dates",
+      "steps=2000 seed=0 matmul_precision=highest amp=off dtype=f32 half_update=master "
+      "lr=0.003 warmup=100 schedule=inverse_root decay_steps=0 plateau_factor=0.1 "
+      "plateau_patience=0 accumulate=1 zero_stage=0 clip=0 workers=0 eval_every=250 "
+      "patience=0 show_every=0 histograms=0 checkpoint_every=500 embed_dim=64 "
+      "ff_hid_dim=256 heads=4 layers=2 dropout=0 batch=64 samples=131072 held_out=512 "
+      "forms=32 as_written=false " },
+    { "vanilla --preset small",
+      "steps=600 seed=0 matmul_precision=highest amp=off dtype=f32 half_update=master "
+      "lr=0.003 warmup=100 schedule=inverse_root decay_steps=0 plateau_factor=0.1 "
+      "plateau_patience=0 accumulate=1 zero_stage=0 clip=0 workers=0 eval_every=150 "
+      "patience=0 show_every=0 histograms=0 checkpoint_every=500 embed_dim=64 "
+      "ff_hid_dim=256 heads=4 layers=1 dropout=0 batch=64 samples=131072 held_out=128 "
+      "forms=8 as_written=false " },
+    { "classifier --preset fortunes",
+      "steps=1500 seed=0 matmul_precision=highest amp=off dtype=f32 half_update=master "
+      "lr=0.001 warmup=100 schedule=constant decay_steps=0 plateau_factor=0.1 "
+      "plateau_patience=0 accumulate=1 zero_stage=0 clip=0 workers=0 eval_every=100 "
+      "patience=0 show_every=0 histograms=0 checkpoint_every=500 model=anatomy "
+      "hidden_size=64 intermediate_size=128 heads=4 layers=2 dropout=0.3 length=64 "
+      "min_count=2 held_out=0.2 batch=32 as_written=false " },
+    { "classifier --preset small",
+      "steps=400 seed=0 matmul_precision=highest amp=off dtype=f32 half_update=master "
+      "lr=0.003 warmup=100 schedule=constant decay_steps=0 plateau_factor=0.1 "
+      "plateau_patience=0 accumulate=1 zero_stage=0 clip=0 workers=0 eval_every=100 "
+      "patience=0 show_every=0 histograms=0 checkpoint_every=500 model=anatomy "
+      "hidden_size=32 intermediate_size=64 heads=2 layers=1 dropout=0.3 length=32 "
+      "min_count=2 held_out=0.2 batch=32 as_written=false " },
+    { "gpt --preset base",
+      "steps=1000 seed=0 matmul_precision=highest amp=off dtype=f32 half_update=master "
+      "lr=0.001 warmup=100 schedule=cosine decay_steps=0 plateau_factor=0.1 "
+      "plateau_patience=0 accumulate=1 zero_stage=0 clip=1 workers=0 eval_every=100 "
+      "patience=0 show_every=0 histograms=0 checkpoint_every=250 model=llama "
+      "vocab_size=4096 hidden_size=256 layers=4 heads=4 length=128 batch=16 "
+      "held_out=0.05 " },
+    { "gpt --preset small",
+      "steps=200 seed=0 matmul_precision=highest amp=off dtype=f32 half_update=master "
+      "lr=0.001 warmup=100 schedule=cosine decay_steps=0 plateau_factor=0.1 "
+      "plateau_patience=0 accumulate=1 zero_stage=0 clip=1 workers=0 eval_every=100 "
+      "patience=0 show_every=0 histograms=0 checkpoint_every=250 model=llama "
+      "vocab_size=512 hidden_size=64 layers=2 heads=2 length=64 batch=8 held_out=0.05 " },
+};
+enum { N_PRESETS = sizeof presets / sizeof *presets };
+
+Test(first_steps, presets_have_the_recorded_values)
+{
+    static char line[512], values[4096];
+    for (int i = 0; i < N_PRESETS; i++) {
+        snprintf(line, sizeof line,
+                 "train %s --help | sed -n '/^Settings of /,$p' | "
+                 "awk '/^  [a-z]/ { printf \"%%s=%%s \", $1, $2 }'",
+                 presets[i].options);
+        cr_expect_eq(program_run(line, values, sizeof values), 0, "%s", values);
+        cr_expect_str_eq(values, presets[i].log, "%s", presets[i].options);
     }
 }
