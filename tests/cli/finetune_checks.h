@@ -55,7 +55,7 @@ static inline void check_tokens(const char *arguments, int tokens)
              "\"$BRASA\" %s >$OUT/printed 2>&1 && "
              "seconds=$(sed -n '$s/.*\"seconds\": \\([^}]*\\)}/\\1/p' $OUT/run/log.jsonl) && "
              "sed -n 's|.* \\([0-9]*\\) tokens/s.*|\\1|p' $OUT/printed | tail -n 1 | "
-             "awk -v seconds=$seconds '{ n = $1 * seconds; print n; exit !(n > %d && n < %d) }'",
+             "awk -v seconds=$seconds '{ n = $1 * seconds } END { exit !(n > %d && n < %d) }'",
              arguments, tokens - 1, tokens + 1);
     program_shell(line);
 }
