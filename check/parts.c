@@ -50,7 +50,7 @@ bool br_check_option(br_check *check, const char *name, bool otherwise)
     const json_t *value = config_value(check, name);
     if (value && !json_is_boolean(value))
         br_fail(BR_ERROR_FORMAT, op, "metadata 'config': '%s' must be true or false", name);
-    return value ? json_is_true(value) : otherwise;
+    return !br_failed() && (value ? json_is_true(value) : otherwise);
 }
 
 static void keep(br_named_tensor *list, int *n, const char *name, br_tensor *t)

@@ -11,7 +11,7 @@
 
 int64_t br_module_num_children(const br_module *module)
 {
-    return br__module_exists("n_children", module) ? module->state->n_children : 0;
+    return br__module_exists("module_num_children", module) ? module->state->n_children : 0;
 }
 
 br_module *br_module_child_at(const br_module *module, int64_t i)

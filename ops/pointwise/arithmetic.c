@@ -236,7 +236,7 @@ static const br_op div_scalar_op = { "div_scalar", br__div_scalar_backward, fals
 br_tensor *br_div_scalar(br_tensor *a, double s)
 {
     BR_OP("div_scalar");
-    a = br__as_floating(a);
+    a = br__required("div_scalar", "a", a) ? br__as_floating(a) : NULL;
     br_tensor *y = br__binary_scalar("div_scalar", BR_POINTWISE(div), a, s, false);
     br_record(&div_scalar_op, y, BR_INPUTS(a), &s, sizeof s);
     return y;
@@ -253,7 +253,7 @@ static const br_op rdiv_scalar_op = { "rdiv_scalar", rdiv_scalar_backward, false
 br_tensor *br_rdiv_scalar(br_tensor *a, double s)
 {
     BR_OP("rdiv_scalar");
-    a = br__as_floating(a);
+    a = br__required("rdiv_scalar", "a", a) ? br__as_floating(a) : NULL;
     br_tensor *y = br__binary_scalar("rdiv_scalar", BR_POINTWISE(div), a, s, true);
     br_node *node = br_record(&rdiv_scalar_op, y, BR_INPUTS(a), NULL, 0);
     br_save(node, 0, a);

@@ -45,6 +45,21 @@ Test(anomaly, forward_names_operation_and_element)
     br_scope_end(scope);
 }
 
+/* An infinity of any input is not a new one. */
+Test(anomaly, infinities_of_one_input)
+{
+    br_scope *scope = br_scope_begin();
+    br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
+    br_tensor *one = values(1, (double[]){ 1 }, false);
+    br_tensor *infinite = values(1, (double[]){ INFINITY }, false);
+    cr_assert_not_null(br_add(infinite, one), "%s", br_error_message());
+    cr_assert_not_null(br_add(one, infinite), "%s", br_error_message());
+    cr_assert_not_null(br_cat(3, (br_tensor *[]){ one, infinite, one }, 0), "%s",
+                       br_error_message());
+    found(br_sub(infinite, infinite), "sub: the result [1] has nan at [0]");
+    br_scope_end(scope);
+}
+
 Test(anomaly, in_place)
 {
     br_scope *scope = br_scope_begin();

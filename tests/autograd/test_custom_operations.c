@@ -69,6 +69,40 @@ static void look_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 }
 
 /* Numbers of inputs and outputs that the operation does not have get NULL or false. */
+static void negated_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (void)node;
+    dx[0] = br_neg(dy);
+}
+static const br_op negated_op = { "negated", negated_backward, false };
+
+/* Returns -x as a view. `base` gets the tensor that is viewed, unless it is NULL. */
+static br_tensor *negated(br_tensor *x, br_tensor **base)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *viewed = br_neg(x), *y = br_scope_return(scope, br_view(viewed, BR_SHAPE(2)));
+    if (base)
+        *base = br_retain(viewed);
+    br_scope_end(scope);
+    br_record(&negated_op, y, BR_INPUTS(x), NULL, 0);
+    return y;
+}
+
+/* A result that is a view can be changed, unless the viewed tensor is still in use. */
+Test(custom_operations, a_result_that_is_a_view)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(2), BR_F64), true), *base;
+    br_tensor *y = negated(x, NULL);
+    cr_assert(br_mul_scalar_(y, 3), "%s", br_error_message());
+    cr_assert(br_backward(br_sum(y)), "%s", br_error_message());
+    cr_assert(br_equal(br_grad_of(x), br_full(BR_SHAPE(2), -3, BR_F64)));
+    y = negated(x, &base);
+    check_fails(br_mul_scalar_(y, 3), "mul_scalar_: ");
+    br_release(base);
+    br_scope_end(scope);
+}
+
 Test(custom_operations, inputs_and_outputs_that_do_not_exist)
 {
     static const br_op look_op = { "look", look_backward, false };

@@ -46,4 +46,18 @@ static inline void check_log(int n, const double *want, double tolerance)
     fclose(file);
 }
 
+/* Runs the program with these arguments. The speed that it prints for the last step must be that of
+ * this many tokens in the time that the log has. */
+static inline void check_tokens(const char *arguments, int tokens)
+{
+    char line[1024];
+    snprintf(line, sizeof line,
+             "\"$BRASA\" %s >$OUT/printed 2>&1 && "
+             "seconds=$(sed -n '$s/.*\"seconds\": \\([^}]*\\)}/\\1/p' $OUT/run/log.jsonl) && "
+             "sed -n 's|.* \\([0-9]*\\) tokens/s.*|\\1|p' $OUT/printed | tail -n 1 | "
+             "awk -v seconds=$seconds '{ n = $1 * seconds } END { exit !(n > %d && n < %d) }'",
+             arguments, tokens - 1, tokens + 1);
+    program_shell(line);
+}
+
 #endif

@@ -37,6 +37,7 @@ Test(cli_finetune, has_the_losses_of_transformers)
                   "5 examples, 0 of them held out, 33 tokens; 1 longer than 9 tokens were cut");
     check_losses(6, losses);
     program_check("generate -m $OUT/run/model -n 3 x", 0, "xy");
+    check_tokens(RUN "--set length=9 --steps 3 --set held_out=0 --overwrite", 5 * 9);
     program_check(RUN "--set length=9 --lr 0.01 --steps 6 --set held_out=0 --overwrite "
                       "--set checkpoint_layers=true",
                   0, "Wrote ");

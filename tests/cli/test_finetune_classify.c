@@ -29,6 +29,7 @@ Test(cli_finetune_classify, labels_of_the_model)
                "\"aaaa aaaaa a\",aaa aa,LABEL_0\n");
     program_check(TUNE ALL_AT_ONCE, 0, "4 examples, 0 of them held out, 26 tokens\n");
     check_losses(4, losses);
+    check_tokens(TUNE ALL_AT_ONCE, 4 * 8);
     program_shell("! test -e $OUT/run/adapter");
     program_check("classify -m $OUT/run/model -p 'a aa' aaa", 0, "  LABEL_0  a aa");
 }

@@ -36,6 +36,7 @@ Test(cli_finetune_pairs, pairs)
                "{\"anchor\": \"aaaa aaaaa a\", \"positive\": \"aaa aa\"}\n");
     program_check(CONTRASTIVE ALL_AT_ONCE "--lr 0.01", 0, "4 pairs, 0 of them held out, 31 tokens");
     check_losses(4, losses);
+    check_tokens(CONTRASTIVE ALL_AT_ONCE, 4 * 5 + 4 * 4);
     program_shell("! test -e $OUT/run/adapter && "
                   "\"$BRASA\" embed -j -m $OUT/run/model 'a aa' >$OUT/e && "
                   "! \"$BRASA\" embed -j -m $OUT/bert 'a aa' | cmp -s - $OUT/e");
@@ -118,7 +119,12 @@ Test(cli_finetune_pairs, preferences_are_evaluated)
                              "label_smoothing=0.1",
                   0, "3 pairs, 1 of them held out, ");
     program_shell("grep -c '\"accuracy\": ' $OUT/run/log.jsonl | grep -qx 2");
+    write_data("prompt,chosen,rejected\nab,d,e\nab,d,e\nab,d,e\nab,d,e\n");
+    program_check(PREFERENCE "--steps 4 --lr 0.01 --set held_out=0.5 --set eval_every=4", 0, "");
+    program_shell("grep -q '\"accuracy\": 1\\.0,' $OUT/run/log.jsonl");
+    write_data(preferences);
     program_check(PREFERENCE "--steps 1 --set show_every=0", 0, "before ");
+    check_tokens(PREFERENCE "--steps 2 --set held_out=0", 16 + 12 + 22);
 }
 
 /* Each answer is shown with its own probability. A longer answer has the smaller one. */

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """bad_calls.py LIBRARY [CC]: calls every public function with NULL and with empty tensors of many rows. No call
-may crash or hang, and an error must name the function.
+may crash or hang. An error must name the function, and the argument that is NULL; then the function must return false
+or NULL.
 
 Each function runs in a separate process: with NULL for all pointers and 0, 1 and -1 for all numbers; with valid
 tensors, modules and strings and NULL for one of them at a time; and with empty tensors."""
@@ -18,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 import child  # noqa: E402
 from binding import Binding  # noqa: E402
+from names import COMPOSED, is_named, parameter  # noqa: E402
 
 TENSOR = r"(const )?br_tensor \*\w*"
 EMPTY = [(1 << 40, 0), (0, 1 << 40), (1 << 40, 0, 3)]
@@ -35,15 +37,6 @@ VALID = [
     (r"(const )?br_optim \*\w*", lambda br: br.br_adam(br.br_linear_new(3, 2, True), None)),
     (r"const char \*\w*", lambda br: b"1"),
 ]
-# Functions whose errors do not name them, but an inner function, the class that they create or what their argument
-# describes.
-COMPOSED = re.compile(
-    r"br_((anatomy|architecture|bert|gpt2|gpt_neox|hf_bert|modernbert|scratch|t5|vanilla|transformer)_\w+|auto_model_load|check_(file|open)|"
-    r"sentence_transformer_load|(batch|instance)_norm\dd_new|(gru|lstm)_new|init_kaiming_\w+_for_|model_(load|save)|module_(enter|enter_with|enter_from|run)|"
-    r"optim_(add_group|for)|(spectral|weight)_norm|tokenizer_from_bpe|cosine_similarity|cross_entropy|"
-    r"pairwise_distance|triplet_margin_loss|distillation_loss|info_nce_loss|fft_i?h?r?fft|before_in_place|raise|raise_text|fail|require(_tensor|_activation)?|module_is_usable|malloc|calloc)")
-
-
 def valid(br, text):
     for pattern, make in VALID:
         if re.fullmatch(pattern, text):
@@ -69,26 +62,38 @@ def calls(br, name):
                 None if i in pointers else number for i in range(len(types))])
 
 
-def is_named(name, message):
-    """Returns whether the message begins with the function's name or a part, such as linear for linear_forward."""
-    if COMPOSED.fullmatch(name):
-        return True
-    words = re.findall(r"\w+(?=:)", message)[:2]  # a module's path may precede it
-    plain = re.sub("^br_(f_)?", "", name).strip("_")
-    return any(f"_{word.strip('_')}_" in f"_{plain}_" for word in words)
+def names_a_parameter(name, texts, arguments, message):
+    """Returns false if the message calls something NULL that is no parameter, or that was not NULL in the call. Modules
+    have parameters such as `self` and `model`, but all of them are "module" in messages."""
+    said = re.search(r"(\w+) is NULL, but it is required", message)
+    absent = [text for text, a in zip(texts, arguments) if a is None]
+    names = {word for text in absent for word in parameter(text)}
+    if any(re.match(r"(const )?(br_\w+|void) \*", text) and not re.match(TENSOR, text) for text in absent):
+        names.add("module")
+    return not said or said[1] in names or bool(COMPOSED.fullmatch(name))
+
+
+def may_return(name, function):
+    """Returns whether the function may return something in spite of an error: a number, or an unusable module."""
+    return function.restype not in (ctypes.c_bool, ctypes.c_void_p, ctypes.c_char_p) or \
+        re.fullmatch(r"br_(\w+_new|module_create)", name)
 
 
 def in_child(br, name, pipe):
-    """Writes a line before each call, and one for each error message that does not name the function."""
+    """Writes a line before each call, one for each error message that does not name the function or the argument, and
+    one for each result that hides an error."""
     signal.alarm(100)
     sys.stdout = None
     function = br.functions[name]
     for what, arguments in calls(br, name):
         os.write(pipe, f"> {what}\n".encode())
-        function(*[a if a is None or isinstance(a, bytes) else kind(a) for kind, a in zip(function.argtypes, arguments)])
+        result = function(*[a if a is None or isinstance(a, bytes) else kind(a)
+                            for kind, a in zip(function.argtypes, arguments)])
         message = br.br_error_message().decode()
-        if message and not is_named(name, message):
+        if message and not (is_named(name, message) and names_a_parameter(name, br.arguments[name], arguments, message)):
             os.write(pipe, f"{what}: {message}\n".encode())
+        if message and result and not may_return(name, function):
+            os.write(pipe, f"{what}: returns {result} with the error: {message}\n".encode())
         br.br_clear_error()
 
 

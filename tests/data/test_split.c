@@ -18,7 +18,7 @@ static br_dataset *numbers_new(int64_t n)
 static int64_t item(br_dataset *dataset, int64_t i)
 {
     br_scope *scope = br_scope_begin();
-    br_tensor *fields[1];
+    br_tensor *fields[2];
     int64_t value = br_dataset_get(dataset, i, fields) ? br_item_i64(fields[0]) : -1;
     br_scope_end(scope);
     return value;
@@ -58,6 +58,26 @@ Test(split, is_pytorchs)
                     after_fractions);
     check_fractions(9, 11, (double[]){ 1.0 / 3, 1.0 / 3, 1.0 / 3 }, thirds_sizes, thirds_items,
                     after_thirds);
+}
+
+/* A fraction may be 0 or 1, but not more or less. */
+Test(split, whole_and_empty_parts)
+{
+    br_dataset *numbers = numbers_new(5), *subsets[2];
+    for (int whole = 0; whole < 2; whole++) {
+        const double fractions[] = { !whole, whole };
+        cr_assert(br_random_split_fractions(numbers, 2, fractions, subsets), "%s",
+                  br_error_message());
+        cr_expect_eq(br_dataset_size(subsets[whole]), 5);
+        cr_expect_eq(br_dataset_size(subsets[!whole]), 0);
+        br_dataset_free(subsets[0]);
+        br_dataset_free(subsets[1]);
+    }
+    check_fails(br_random_split_fractions(numbers, 2, (double[]){ -0.5, 1.5 }, subsets),
+                "random_split: fraction 0 is -0.5");
+    check_fails(br_random_split_fractions(numbers, 2, (double[]){ 1.5, -0.5 }, subsets),
+                "random_split: fraction 0 is 1.5");
+    br_dataset_free(numbers);
 }
 
 Test(split, refuses)
@@ -126,6 +146,26 @@ Test(token_file, items)
     }
 }
 
+/* Tokens are written in pieces of 4096. */
+Test(token_file, pieces)
+{
+    static int64_t many[10000];
+    for (int64_t i = 0; i < 10000; i++)
+        many[i] = i * i % 65521;
+    static const int64_t counts[] = { 4095, 4096, 4097, 8192, 10000 };
+    for (size_t i = 0; i < 3 * sizeof counts / sizeof *counts; i++) {
+        const int bytes = 2 << i % 3;
+        const int64_t n = counts[i / 3];
+        cr_assert(br_token_file_save(files_path("tokens"), n, many, bytes));
+        br_dataset *dataset = open_with(1, 0, bytes);
+        cr_assert(dataset, "%s", br_error_message());
+        cr_assert_eq(br_dataset_size(dataset), n - 1);
+        for (int64_t k = 0; k < n - 1; k++)
+            cr_assert_eq(item(dataset, k), many[k], "%lld of %lld", (long long)k, (long long)n);
+        br_dataset_free(dataset);
+    }
+}
+
 Test(token_file, refuses)
 {
     cr_assert(br_token_file_save(files_path("tokens"), N_TOKENS, tokens, 2));
@@ -141,8 +181,13 @@ Test(token_file, refuses)
         "none: cannot be opened");
     check_fails(br_token_file_save(files_path("wide"), N_TOKENS, (int64_t[N_TOKENS]){ 65536 }, 2),
                 "token 0 is 65536, which does not fit into 2 bytes");
+    check_fails(br_token_file_save(files_path("wide"), 2, (int64_t[]){ 1, 1LL << 32 }, 4),
+                "token 1 is 4294967296, which does not fit into 4 bytes");
+    cr_assert(br_token_file_save(files_path("tokens"), 1, (int64_t[]){ 0xffffffff }, 4));
     check_fails(br_token_file_save(files_path("wide"), 1, (int64_t[]){ -1 }, 8), "token 0 is -1");
     check_fails(br_token_file_save(files_path("wide"), 1, NULL, 8), "tokens is NULL");
+    check_fails(br_token_file_save(NULL, 1, tokens, 8),
+                "token_file: path is NULL, but it is required");
     cr_assert(br_token_file_save(files_path("tokens"), 0, NULL, 8), "%s", br_error_message());
     check_fails(open_with(1, 0, 8), "has 0 tokens, must have more than the 1 tokens of an item");
     check_fails(br_token_file_save(files_path("wide"), -1, NULL, 8),

@@ -236,6 +236,67 @@ Test(lora_models, adapters_are_switched)
     br_scope_end(scope);
 }
 
+/* Appends the paths of the modules below m, and the names of its parameters. */
+static void add_tree(br_module *m, char *text, size_t size)
+{
+    char path[128];
+    for (int64_t i = 0; i < br_module_num_children(m); i++) {
+        br_module *child = br_module_child_at(m, i);
+        size_t n = strlen(text);
+        snprintf(text + n, size - n, "%s\n", br_module_path(child, path, sizeof path));
+        add_tree(child, text, size);
+    }
+}
+
+static const char *tree(net *model)
+{
+    static char texts[2][4096];
+    static int next;
+    char *text = texts[next ^= 1];
+    text[0] = '\0';
+    add_tree(br_base(model), text, sizeof texts[0]);
+    br_named_list *list = br_parameters(br_base(model));
+    for (int64_t i = 0; i < list->count; i++) {
+        size_t n = strlen(text);
+        snprintf(text + n, sizeof texts[0] - n, "%s\n", list->items[i].name);
+    }
+    br_named_list_free(list);
+    return text;
+}
+
+/* Layers of each kind: parts of a linear layer are modules, those of an embedding parameters. */
+static net *net_with(int n, const char *const *adapters)
+{
+    static const char *const layers[] = { "embed", "q_proj", "classifier" };
+    net *model = net_new();
+    for (int i = 0; i < n; i++)
+        cr_assert(
+            br_lora_add(br_base(model), BR_OPTIONS(br_lora, .r = 2, .adapter_name = adapters[i],
+                                                   .target_modules = layers, .n_target_modules = 3,
+                                                   .use_dora = true)),
+            "%s", br_error_message());
+    return model;
+}
+
+Test(lora_models, a_deleted_adapter_leaves_nothing)
+{
+    static const char *const names[] = { "a", "b", "c" };
+    br_scope *scope = br_scope_begin();
+    for (int gone = 0; gone < 3; gone++) {
+        net *all = net_with(3, names), *rest = net_with(0, NULL);
+        const char *others[] = { names[gone == 0], names[gone == 2 ? 1 : 2] };
+        for (int left = 2; left >= 0; left--) {
+            cr_assert(br_lora_delete_adapter(br_base(all), left == 2 ? names[gone] : others[left]));
+            br_module_free(rest);
+            rest = net_with(left, others);
+            cr_expect_str_eq(tree(all), tree(rest), "without %s, %d left", names[gone], left);
+        }
+        br_module_free(all);
+        br_module_free(rest);
+    }
+    br_scope_end(scope);
+}
+
 /* The head has other values for each adapter, and its own ones without. */
 Test(lora_models, saved_modules_have_values_for_each_adapter)
 {

@@ -399,6 +399,39 @@ Test(changed_options, a_checkpoint_without_options_gets_its_rates_from_the_sched
     groups_free(&b);
 }
 
+/* The momentum of a cycle, which is a part of a sequence, too. */
+Test(changed_options, a_checkpoint_without_options_gets_its_momentum_from_the_scheduler)
+{
+    char path[] = "/tmp/brasa_options_XXXXXX";
+    close(mkstemp(path));
+    groups runs[2];
+    for (int i = 0; i < 2; i++) {
+        runs[i] =
+            groups_new(kind_of(br_sgd_new(NULL, NULL)), BR_OPTIONS(br_sgd, .momentum = 0.9), NULL);
+        br_optim *o = runs[i].optim;
+        br_scheduler *parts[] = {
+            br_step_lr(o, 2, 0.5),
+            br_one_cycle_lr(o, BR_OPTIONS(br_one_cycle, .max_lr = 1, .total_steps = 9)),
+        };
+        runs[i].scheduler = br_sequential_lr(o, 2, parts, (int64_t[]){ 1 });
+        cr_assert_not_null(runs[i].scheduler, "%s", br_error_message());
+    }
+    for (int i = 0; i < 3; i++)
+        br_scheduler_step(runs[0].scheduler);
+    const br_sgd_options *saved = br_optim_group_options(runs[0].optim, 0);
+    const br_sgd_options *loaded = br_optim_group_options(runs[1].optim, 0);
+    cr_assert(saved->momentum != loaded->momentum);
+    br_checkpoint c = { .scheduler = runs[0].scheduler };
+    cr_assert(br_checkpoint_save(path, &c), "%s", br_error_message());
+    c.scheduler = runs[1].scheduler;
+    cr_assert(br_checkpoint_load(path, &c), "%s", br_error_message());
+    cr_expect_eq(saved->lr, loaded->lr);
+    cr_expect_eq(saved->momentum, loaded->momentum);
+    unlink(path);
+    groups_free(&runs[0]);
+    groups_free(&runs[1]);
+}
+
 /* The loaded options need no state for amsgrad: it ends, and is not saved again. */
 Test(changed_options, a_state_that_loaded_options_do_not_need_ends)
 {

@@ -236,3 +236,18 @@ Test(optim_devices, a_backend_without_updates_is_named)
     br_module_free(model);
     br_module_free(same);
 }
+
+Test(optim_devices, a_parameter_moved_after_a_step_is_refused)
+{
+    br_sequential *model = model_new();
+    br_optim *optim = br_adam(br_base(model), NULL);
+    set_gradients(model);
+    cr_assert(br_optim_step(optim), "%s", br_error_message());
+    move(model, 3, 4);
+    set_gradients(model);
+    check_fails(br_optim_step(optim),
+                "optim_step: 3.weight is on elsewhere, but its state was created when it was on "
+                "cpu: create a new optimizer and load the state");
+    br_optim_free(optim);
+    br_module_free(model);
+}

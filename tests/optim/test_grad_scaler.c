@@ -204,6 +204,74 @@ Test(grad_scaler, is_saved_and_loaded)
     end(&m);
 }
 
+/* The tensors of a state, each with another value than a new scaler has. */
+enum { STATES = 5 };
+
+static br_named_list other_state(br_named_tensor items[STATES])
+{
+    items[0] = (br_named_tensor){ "scale", br_scalar(3, BR_F64) };
+    items[1] = (br_named_tensor){ "growth_factor", br_scalar(5, BR_F64) };
+    items[2] = (br_named_tensor){ "backoff_factor", br_scalar(0.125, BR_F64) };
+    items[3] = (br_named_tensor){ "growth_interval", br_scalar(7, BR_I64) };
+    items[4] = (br_named_tensor){ "_growth_tracker", br_scalar(6, BR_I64) };
+    return (br_named_list){ STATES, items };
+}
+
+Test(grad_scaler, saves_each_value_that_it_loaded)
+{
+    model m = begin(true);
+    br_named_tensor items[STATES];
+    const br_named_list other = other_state(items);
+    cr_assert(br_grad_scaler_load_state_dict(m.scaler, &other), "%s", br_error_message());
+    for (int i = 0; i < STATES; i++)
+        cr_expect_eq(state(&m, items[i].name), br_item(items[i].tensor), "%s", items[i].name);
+    backward(&m, 1); /* the seventh step without an infinity */
+    cr_assert(br_grad_scaler_step(m.scaler, m.optim, NULL) && br_grad_scaler_update(m.scaler));
+    cr_expect_eq(br_grad_scaler_get_scale(m.scaler), 15);
+    end(&m);
+}
+
+Test(grad_scaler, a_refused_state_changes_nothing)
+{
+    static const struct {
+        int item;
+        double value;
+        const char *message;
+    } wrong[] = {
+        { 0, 0, "scale is 0, must be positive and finite" },
+        { 0, INFINITY, "scale is inf, must be positive and finite" },
+        { 0, NAN, "scale is nan, must be positive and finite" },
+        { 1, 1, "growth_factor is 1, must be greater than 1" },
+        { 2, 0, "backoff_factor is 0, must be between 0 and 1" },
+        { 2, 1, "backoff_factor is 1, must be between 0 and 1" },
+        { 3, 0, "growth_interval is 0, must be at least 1" },
+        { 4, -1, "_growth_tracker is -1, must not be negative" },
+    };
+    model m = begin(true);
+    br_named_list *before = br_grad_scaler_state_dict(m.scaler);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        br_named_tensor items[STATES + 1];
+        br_named_list other = other_state(items);
+        const br_dtype dtype = br_dtype_of(items[wrong[i].item].tensor);
+        items[wrong[i].item].tensor = br_scalar(wrong[i].value, dtype);
+        check_fails(br_grad_scaler_load_state_dict(m.scaler, &other), wrong[i].message);
+        other_state(items);
+        items[STATES] = (br_named_tensor){ "more", br_scalar(1, BR_F64) };
+        other.count = STATES + 1;
+        check_fails(br_grad_scaler_load_state_dict(m.scaler, &other),
+                    "grad_scaler_load_state_dict: the state has 6 tensors, but a scaler has 5");
+        for (int k = 0; k < STATES; k++)
+            cr_expect_eq(state(&m, before->items[k].name), br_item(before->items[k].tensor));
+    }
+    check_fails(br_grad_scaler_load_state_dict(NULL, before),
+                "grad_scaler_load_state_dict: scaler is NULL");
+    check_fails(br_grad_scaler_load_state_dict(m.scaler, NULL),
+                "grad_scaler_load_state_dict: state is NULL");
+    check_fails(br_grad_scaler_state_dict(NULL), "grad_scaler_state_dict: scaler is NULL");
+    br_named_list_free(before);
+    end(&m);
+}
+
 static void check_refused(br_grad_scaler_options o, const char *message)
 {
     check_fails(br_grad_scaler_new(&o), message);

@@ -433,5 +433,15 @@ Test(half_update, wrong_calls)
                 "sign is a program's kind, which rounds its results itself: use BR_HALF_MASTER");
     br_optim_free(sign);
     br_optim_free(optim);
+    br_optim_kind full = sign_kind;
+    static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g", "h" };
+    for (int i = 0; i < BR_OPTIM_MAX_STATES; i++)
+        full.states[i] = (br_optim_state){ .name = names[i] };
+    br_named_tensor item = { "w", param };
+    optim = br_optim_new(&full, &(br_named_list){ 1, &item }, NULL);
+    check_fails(br_optim_set_half_update(optim, BR_HALF_MASTER),
+                "sign has 8 states: there is no room for the f32 copies");
+    cr_assert(br_optim_set_half_update(optim, BR_HALF_NEAREST), "%s", br_error_message());
+    br_optim_free(optim);
     br_scope_end(scope);
 }

@@ -145,6 +145,46 @@ static br_linear *matrix_new(void)
     return self;
 }
 
+/* Makes three steps of each matrix as a layer of its own, and returns the weights, one below the
+ * other. */
+static br_tensor *steps_of(br_optim *(*make)(br_module *module), int n, br_tensor *const *weights,
+                           bool *elementwise)
+{
+    br_tensor *results[2];
+    for (int i = 0; i < n; i++) {
+        br_linear *layer = br_linear_new(3, br_size(weights[i], 0), false);
+        br_copy_(br_detach(layer->weight), weights[i]);
+        br_optim *optim = make(br_base(layer));
+        for (int t = 0; t < 3; t++) {
+            br_set_grad(layer->weight, br_cos(br_mul_scalar(weights[i], t + 1)));
+            cr_assert(br_optim_step(optim), "%s", br_error_message());
+        }
+        results[i] = br_clone(br_detach(layer->weight));
+        *elementwise = br_optim_kind_of(optim)->elementwise;
+        br_optim_free(optim);
+        br_module_free(layer);
+    }
+    return br_cat(n, results, 0);
+}
+
+/* Sharded optimizers give a part of a parameter to an elementwise kind, and the whole parameter to
+ * the others. sparse_adam skips whole rows, so its rows could be divided, but not its elements. */
+Test(optim_kinds, elementwise_kinds_update_parts_alone)
+{
+    br_scope *scope = br_scope_begin();
+    br_manual_seed(3);
+    br_tensor *whole = br_randn(BR_SHAPE(4, 3), BR_F32);
+    br_tensor *parts[] = { br_narrow(whole, 0, 0, 1), br_narrow(whole, 0, 1, 3) };
+    for (int k = 0; k < KINDS; k++) {
+        bool elementwise;
+        br_tensor *together = steps_of(kinds[k].make, 1, &whole, &elementwise);
+        br_tensor *apart = steps_of(kinds[k].make, 2, parts, &elementwise);
+        cr_expect_eq(elementwise, br_equal(together, apart) && kinds[k].make != sparse_adam,
+                     "kind %d, %s", k, kinds[k].state);
+    }
+    br_scope_end(scope);
+}
+
 static void check_names(const br_named_list *state, const char *names)
 {
     char got[200] = "";

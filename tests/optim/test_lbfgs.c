@@ -79,6 +79,16 @@ static double step(problem *p)
     return loss;
 }
 
+/* The sum of -x, and a cliff at the seventh call. */
+static double compute_cliff(void *context)
+{
+    problem *p = context;
+    const double sum = br_item(br_sum(position(p)));
+    br_set_grad(p->a, br_neg(br_ones_like(p->a)));
+    br_set_grad(p->b, br_neg(br_ones_like(p->b)));
+    return ++p->calls < 7 ? -sum : 1e300;
+}
+
 /* ---- PyTorch's numbers ----------------------------------------------------------------------- */
 
 #define LBFGS(...) BR_OPTIONS(br_lbfgs, __VA_ARGS__)
@@ -159,6 +169,22 @@ Test(lbfgs, line_search_among_waves_equals_pytorch)
                 lbfgs_waves_close);
     check_steps(waves((double[]){ 2, 0.3, 0, 2 }), WOLFE(.lr = 5, .max_iter = 3), 1e-9,
                 lbfgs_waves_slope);
+}
+
+/* PyTorch searches from the start with 6 calls, none of which rises, and returns to the start if
+ * the last point is worse. */
+Test(lbfgs, a_search_that_ends_on_a_cliff_changes_nothing)
+{
+    problem *p = problem_new(BR_F64);
+    p->optim = br_lbfgs(br_base(p), WOLFE(.max_iter = 1, .max_eval = 6));
+    br_scope *scope = br_scope_begin();
+    br_tensor *before = br_clone(br_detach(position(p)));
+    check_close(br_optim_step_closure(p->optim, compute_cliff, p), -0.7243518239705322, 1e-15);
+    cr_expect_eq(p->calls, 7);
+    cr_expect(br_equal(position(p), before));
+    br_scope_end(scope);
+    check_ok();
+    problem_free(p);
 }
 
 Test(lbfgs, finds_the_minimum_in_f32)

@@ -106,6 +106,14 @@ Test(optim, an_optimizer_without_parameters_is_an_error)
     check_fails(br_sgd_new(none, NULL), "sgd: the list of parameters is empty");
     check_fails(br_sgd(br_base(empty), NULL), "sgd: module Sequential has no parameters: its");
     check_fails(br_muon(br_base(empty), NULL), "muon: module Sequential has no parameters");
+    br_scope *scope = br_scope_begin();
+    br_named_tensor item = { NULL, br_ones(BR_SHAPE(2), BR_F32) };
+    check_fails(br_sgd_new(&(br_named_list){ 1, &item }, NULL),
+                "sgd: a parameter in the list has no name");
+    item = (br_named_tensor){ "w", NULL };
+    check_fails(br_sgd_new(&(br_named_list){ 1, &item }, NULL),
+                "sgd: a parameter in the list has no tensor");
+    br_scope_end(scope);
     br_optim *optim = br_adam_new(NULL, NULL);
     check_fails(br_optim_step(optim), "optim_step: the adam optimizer has no parameters: add");
     cr_assert_eq(br_optim_add_group(optim, none, NULL), 0);
@@ -315,6 +323,72 @@ static void check_load_fails(br_optim *optim, const char *name, br_tensor *t, co
     br_named_list_free(state);
 }
 
+static const struct {
+    size_t struct_size;
+    double lr;
+} no_options = { sizeof no_options, 1 };
+
+/* Adds 1 to the parameter in the first step, 10 in later ones. */
+static bool step_that_knows_the_first(br_optim_work *work)
+{
+    work->new_param = br_add_scalar(work->param, work->first ? 1 : 10);
+    work->new_state[0] = work->state[0];
+    return !br_failed();
+}
+
+Test(optim, the_first_step_is_known_unless_a_state_is_loaded)
+{
+    const br_optim_kind kind = { .name = "counting",
+                                 .defaults = &no_options,
+                                 .states = { { .name = "state" } },
+                                 .step = step_that_knows_the_first };
+    br_linear *self = br_linear_new(1, 1, false);
+    br_scope *scope = br_no_grad_begin();
+    br_fill_(self->weight, 0);
+    br_set_grad(self->weight, br_ones(BR_SHAPE(1, 1), BR_F32));
+    br_optim *optim = br_optim_for(&kind, br_base(self), NULL);
+    const double want[] = { 1, 11, 21 };
+    for (int t = 0; t < 3; t++) {
+        cr_assert(br_optim_step(optim), "%s", br_error_message());
+        cr_assert_eq(br_item(self->weight), want[t]);
+    }
+    br_named_list *state = br_optim_state_dict(optim);
+    br_optim *second = br_optim_for(&kind, br_base(self), NULL);
+    cr_assert(br_optim_load_state_dict(second, state) && br_optim_step(second), "%s",
+              br_error_message());
+    cr_assert_eq(br_item(self->weight), 31);
+    br_named_list_free(state);
+    br_optim_free(second);
+    br_optim_free(optim);
+    br_scope_end(scope);
+    br_module_free(self);
+}
+
+static void check_load_as(br_optim *optim, const char *name, br_tensor *t)
+{
+    br_named_list *state = br_optim_state_dict(optim);
+    for (int64_t i = 0; i < state->count; i++)
+        if (strcmp(state->items[i].name, name) == 0)
+            br_copy_(state->items[i].tensor, t);
+    cr_assert(br_optim_load_state_dict(optim, state), "%s", br_error_message());
+    br_named_list_free(state);
+    state = br_optim_state_dict(optim);
+    cr_assert(br_equal(br_named_list_get(state, name), t));
+    br_named_list_free(state);
+}
+
+Test(optim, a_state_before_the_first_step_is_loaded)
+{
+    br_sequential *s = model_new();
+    br_optim *optim = br_adam(br_base(s), NULL);
+    br_optim_step(optim);
+    br_scope *scope = br_scope_begin();
+    check_load_as(optim, "0.bias.step", br_zeros(BR_SCALAR, BR_I64));
+    br_scope_end(scope);
+    br_optim_free(optim);
+    br_module_free(s);
+}
+
 Test(optim, mismatched_state_is_refused_as_a_whole)
 {
     br_sequential *s = model_new();
@@ -385,9 +459,35 @@ static bool run_everything(void)
     return !br_failed();
 }
 
+/* A new optimizer gets its states while it loads them. */
+static bool load_into_new(void)
+{
+    br_sequential *s = model_new();
+    br_optim *first = br_adam(br_base(s), BR_OPTIONS(br_adam, .lr = 0.5, .amsgrad = true));
+    br_optim_step(first);
+    br_named_list *state = br_optim_state_dict(first);
+    br_optim *second = br_adam(br_base(s), NULL);
+    const bool begun = !br_failed(), loaded = br_optim_load_state_dict(second, state);
+    if (begun) {
+        cr_assert_eq(loaded, !br_failed());
+        br_clear_error();
+        cr_assert_eq(br_optim_get_lr(second, 0), loaded ? 0.5 : 1e-3);
+        const br_adam_options *options = br_optim_group_options(second, 0);
+        cr_assert_eq(options->amsgrad, loaded);
+        if (!loaded)
+            br_raise(BR_ERROR_MEMORY, "the state is not loaded");
+    }
+    br_named_list_free(state);
+    br_optim_free(first);
+    br_optim_free(second);
+    br_module_free(s);
+    return !br_failed();
+}
+
 Test(optim, every_allocation_may_fail)
 {
     fail_in_turn(run_everything, "run everything");
+    fail_in_turn(load_into_new, "load into a new optimizer");
 }
 
 /* ---- Loops without a scope ------------------------------------------------------------------- */

@@ -263,6 +263,23 @@ Test(scheduler, state_continues_a_run)
     }
 }
 
+/* Counters are scalars; the rates have one for each group. */
+Test(scheduler, states_have_the_shapes_of_pytorch)
+{
+    for (int c = 0; c < CASES; c++) {
+        run r = run_new(cases[c].make);
+        br_named_list *state = br_scheduler_state_dict(r.schedulers[0]);
+        for (int64_t i = 0; i < state->count; i++) {
+            const br_tensor *t = state->items[i].tensor;
+            const bool is_rates = strstr(state->items[i].name, "lr") != NULL;
+            cr_expect_eq(br_ndim(t), is_rates, "%s %s", cases[c].name, state->items[i].name);
+            cr_expect_eq(br_numel(t), is_rates ? 2 : 1);
+        }
+        br_named_list_free(state);
+        run_free(&r);
+    }
+}
+
 /* ---- Loading in every order ------------------------------------------------------------------ */
 
 enum { SAVED = 4, MORE = 6, ORDERS = 4 };

@@ -194,6 +194,62 @@ Test(each_setting, presets_differ)
     }
 }
 
+/* ---- Resumed runs ---------------------------------------------------------------------------- */
+
+static bool may_change(const char *key)
+{
+    static const char *const keys[] = { "steps",      "workers",    "patience",        "zero_stage",
+                                        "show_every", "histograms", "checkpoint_every" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(keys[i], key) == 0)
+            return true;
+    return false;
+}
+
+/* Resumes the run in $OUT/run with another value of a setting. */
+static void check_resumed(const recipe_run *recipe, const char *key, const char *value)
+{
+    const special *s = find_special(recipe->name, key);
+    const char *data = strstr(recipe->options, "--data");
+    char changed[64], line[256], wanted[128], output[1024];
+    change(value, changed, sizeof changed);
+    if (s)
+        snprintf(changed, sizeof changed, "%s", s->value);
+    if (strcmp(key, "matmul_precision") == 0)
+        snprintf(changed, sizeof changed, "high");
+    snprintf(line, sizeof line, "train --resume %s --out $OUT/run --set %s=%s 2>&1 >$OUT/printed",
+             data ? data : "", key, changed);
+    const int status = program_run(line, output, sizeof output);
+    snprintf(wanted, sizeof wanted, "brasa train: %s is %s, but the checkpoint was made with ", key,
+             changed);
+    if (may_change(key))
+        cr_expect_eq(status, 0, "%s %s: %s", recipe->name, key, output);
+    else
+        cr_expect(status == 2 && strncmp(output, wanted, strlen(wanted)) == 0, "%s %s: %s",
+                  recipe->name, key, output);
+}
+
+Test(each_setting, changes_no_result_of_a_resumed_run)
+{
+    write_texts();
+    for (int i = 0; i < N_RECIPES; i++) {
+        free(results_of(&recipes[i], "--steps 1"));
+        program_shell("cp -r $OUT/run $OUT/first");
+        char *settings = settings_of(recipes[i].name, "small");
+        for (const char *line = settings; line && *line; line = strchr(line, '\n')) {
+            char key[64], value[64];
+            line += *line == '\n';
+            if (strncmp(line, "  ", 2) == 0 && line[2] != ' ' &&
+                sscanf(line, " %63s %63s", key, value) == 2) {
+                check_resumed(&recipes[i], key, value);
+                program_shell("rm -r $OUT/run && cp -r $OUT/first $OUT/run");
+            }
+        }
+        free(settings);
+        program_shell("rm -r $OUT/first");
+    }
+}
+
 /* ---- Ranges ---------------------------------------------------------------------------------- */
 
 /* The values that a numeric setting may have. `recipe`: NULL for all. Other settings are sizes from
@@ -267,6 +323,33 @@ Test(each_setting, has_a_range)
                 continue;
             check_range(&recipes[i], key, "-7");
             check_range(&recipes[i], key, "1e30");
+        }
+        free(settings);
+    }
+}
+
+/* No setting has the value "other". A bool or a choice lists its values. */
+Test(each_setting, refuses_other_texts)
+{
+    write_texts();
+    for (int i = 0; i < N_RECIPES; i++) {
+        char *settings = settings_of(recipes[i].name, "small");
+        for (const char *line = settings; line && *line; line = strchr(line, '\n')) {
+            char key[64], value[64], options[128], wanted[128];
+            line += *line == '\n';
+            if (strncmp(line, "  ", 2) != 0 || line[2] == ' ' ||
+                sscanf(line, " %63s %63s", key, value) != 2)
+                continue;
+            const bool is_bool = strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
+            snprintf(options, sizeof options, "--set %s=other", key);
+            snprintf(wanted, sizeof wanted, "brasa train: %s is 'other', must be %s", key,
+                     is_bool                          ? "true or false\n"
+                     : isdigit((unsigned char)*value) ? range_of(recipes[i].name, key)
+                                                      : "one of ");
+            char *results = results_of(&recipes[i], options);
+            cr_expect_eq(strncmp(results, wanted, strlen(wanted)), 0, "%s: %s", recipes[i].name,
+                         results);
+            free(results);
         }
         free(settings);
     }

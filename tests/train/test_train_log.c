@@ -115,6 +115,7 @@ Test(train_log, a_plot_has_a_panel_for_each_quantity)
     cr_assert_not_null(file);
     text[fread(text, 1, sizeof text - 1, file)] = 0;
     fclose(file);
+    cr_assert_eq(occurrences(text, ">step<"), 1);
     cr_assert_eq(occurrences(text, ">loss<"), 1);
     cr_assert_eq(occurrences(text, ">accuracy (fraction)<"), 1);
     cr_assert_eq(occurrences(text, "<polyline"), 3);

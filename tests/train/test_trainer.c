@@ -254,3 +254,12 @@ Test(trainer, stops_early)
     program_check("train copy-task --resume --steps 7 --set patience=0 --out $OUT", 0, "Wrote ");
     program_shell("test $(wc -l <$OUT/log.jsonl) = 7");
 }
+
+Test(trainer, a_stopped_run_names_its_last_step)
+{
+    program_shell(
+        "\"$BRASA\" " COPY "--steps 100000 --out $OUT/run >$OUT/printed 2>$OUT/errors & "
+        "until test -s $OUT/run/log.jsonl; do sleep 0.02; done; kill -INT $!; wait $!; "
+        "grep -q \"stopped after step $(wc -l <$OUT/run/log.jsonl); --resume continues the "
+        "run\" $OUT/errors");
+}
