@@ -29,6 +29,12 @@ BR_API br_tensor *br_mean_dim(br_tensor *x, int ndims, const int64_t *dims, bool
 BR_API br_tensor *br_all_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
 BR_API br_tensor *br_any_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
 BR_API br_tensor *br_prod_dim(br_tensor *x, int64_t dim, bool keepdim);
+/* Return the sum and the mean of the elements that are not NaN. If all are NaN, the sum is 0, and
+ * the mean and its gradient are NaN. br_nansum() of integers and bool is br_sum(). */
+BR_API br_tensor *br_nansum(br_tensor *x);
+BR_API br_tensor *br_nanmean(br_tensor *x);
+BR_API br_tensor *br_nansum_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
+BR_API br_tensor *br_nanmean_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
 /* Returns the largest element along dim and, unless `indices` is NULL, its first position (i64) in
  * *indices. NaN counts as largest. The gradient goes to that position. */
 BR_API br_tensor *br_max_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **indices);
