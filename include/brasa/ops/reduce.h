@@ -91,6 +91,11 @@ BR_API br_tensor *br_cummin(br_tensor *x, int64_t dim, br_tensor **indices);
  * elements differ. `prepend` and `append` are joined to x before, and may be NULL. */
 BR_API br_tensor *br_diff(br_tensor *x, int64_t n, int64_t dim, br_tensor *prepend,
                           br_tensor *append);
+/* Return the integral of samples y along dim by the trapezoidal rule, and the integrals up to each
+ * sample but the first. The samples are at the points x, 1-d or broadcast with y, or, if x is NULL,
+ * dx apart (PyTorch's defaults are NULL, 1 and -1). Integers give f32. */
+BR_API br_tensor *br_trapezoid(br_tensor *y, br_tensor *x, double dx, int64_t dim);
+BR_API br_tensor *br_cumulative_trapezoid(br_tensor *y, br_tensor *x, double dx, int64_t dim);
 /* Sorts x along dim and, unless `indices` is NULL, returns the original index of each element (i64)
  * in *indices. NaN counts as largest; equal elements keep their order. Any dtype. */
 BR_API br_tensor *br_sort(br_tensor *x, int64_t dim, bool descending, br_tensor **indices);

@@ -411,6 +411,17 @@ Test(reduce, without_nan)
     br_scope_end(scope);
 }
 
+/* PyTorch subtracts the ends from twice the sum, which is NaN. */
+Test(reduce, integral_of_infinite_ends)
+{
+    check_equals(br_trapezoid(br_from_f64(BR_SHAPE(3), (double[]){ INFINITY, 1, 2 }), NULL, 1, 0),
+                 INFINITY);
+    check_equals(br_trapezoid(br_from_f64(BR_SHAPE(3), (double[]){ 1e16, 1, -1e16 }), NULL, 2, 0),
+                 2);
+    check_fails(br_trapezoid(br_zeros(BR_SHAPE(2, 3), BR_F32), br_zeros(BR_SHAPE(2), BR_F32), 1, 1),
+                "trapezoid: x [2] must have one element for each of dimension 1 of y [2, 3]");
+}
+
 /* ---- sum_to_size ----------------------------------------------------------------------------- */
 
 Test(reduce, sum_to_size)
