@@ -44,13 +44,17 @@ br_tensor *br_atleast_3d(br_tensor *x)
     return with_dims("atleast_3d", x, 3);
 }
 
-/* Checks that the parts, which are the tensors with new dimensions, have the shape of the first one
- * except in dimension dim. */
+/* Checks that the parts, which are the tensors with new dimensions, have the device of the first
+ * one and its shape except in dimension dim. */
 static bool fit(const char *op, int n, br_tensor *const *tensors, br_tensor *const *parts,
                 int64_t dim)
 {
     for (int i = 1; i < n; i++) {
         const br_tensor *a = parts[0], *t = parts[i];
+        char name[32];
+        snprintf(name, sizeof name, "tensor %d", i);
+        if (!br__same_device(op, name, tensors[i], "tensor 0", tensors[0]))
+            return false;
         bool fits = a && t && a->ndim == t->ndim;
         for (int d = 0; fits && d < a->ndim; d++)
             fits = d == dim || a->sizes[d] == t->sizes[d];
