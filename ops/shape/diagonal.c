@@ -168,7 +168,7 @@ br_tensor *br_fill_diagonal_(br_tensor *a, double value, bool wrap)
         br_fill_(squares, value);
     br_fill_(last, value);
     br_scope_end(scope);
-    return br_failed() ? NULL : a;
+    return br__composed(NULL, a);
 }
 
 /* ---- Indices of triangles -------------------------------------------------------------------- */
