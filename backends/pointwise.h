@@ -25,6 +25,9 @@
     ARITHMETIC(mul, a * b)                                          \
     ARITHMETIC(div, a / b)                                          \
     BINARY(relu_grad, b <= 0 ? 0 : a)                               \
+    BINARY(fmax, a >= b || b != b ? a : b)                          \
+    BINARY(fmin, a <= b || b != b ? a : b)                          \
+    BINARY(copysign, REAL(copysign)(a, b))                          \
     COMPARE(eq, a == b)                                             \
     COMPARE(lt, a < b)                                              \
     COMPARE(le, a <= b)
@@ -58,7 +61,9 @@
     UNARY(atanh, real_atanh(x))                                          \
     UNARY(erf, real_erf(x))                                              \
     UNARY(erfc, real_erfc(x))                                            \
+    UNARY(erfcx, real_erfcx(x))                                          \
     UNARY(erfinv, real_erfinv(x))                                        \
+    UNARY(logit, logit(between(x, PARAM(0), PARAM(1))))                  \
     UNARY(tanh, real_tanh(x))                                            \
     UNARY(sigmoid, real_sigmoid(x))                                      \
     UNARY(gelu_erf, gelu_erf(x))                                         \
@@ -132,7 +137,8 @@
 /* In this order: a != b, a > b, a >= b; |a - b| <= atol + rtol |b|, with the parameters rtol and
  * atol; x tanh(softplus(x)), exp(x), log(x), sqrt(x); condition ? a : b, with a bool condition;
  * start + weight (end - start); a + value b c and a + value b / c, with the parameter value; logic
- * of bool operands; and bits of integers. */
+ * of bool operands; bits of integers; and the greatest common divisor and the least common multiple
+ * of integers. */
 /* clang-format off */
 #define BR_OTHER_KERNELS(KERNEL)                                                   \
     KERNEL(ne) KERNEL(gt) KERNEL(ge) KERNEL(close)                                 \
@@ -140,7 +146,8 @@
     KERNEL(where) KERNEL(lerp) KERNEL(addcmul) KERNEL(addcdiv)                     \
     KERNEL(logical_and) KERNEL(logical_or) KERNEL(logical_xor) KERNEL(logical_not) \
     KERNEL(bitwise_and) KERNEL(bitwise_or) KERNEL(bitwise_xor) KERNEL(bitwise_not) \
-    KERNEL(left_shift) KERNEL(right_shift)
+    KERNEL(left_shift) KERNEL(right_shift)                                         \
+    KERNEL(gcd) KERNEL(lcm)
 /* clang-format on */
 
 /* ---- Names ----------------------------------------------------------------------------------- */

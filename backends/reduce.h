@@ -10,6 +10,7 @@
 #define BR_FOLD(name) BR_FOLD_##name
 typedef enum br_fold_kind {
     BR_FOLD_sum,    /* initial value 0 */
+    BR_FOLD_nansum, /* the same; NaN counts as 0; floats only */
     BR_FOLD_max,    /* initial value -INFINITY; NaN counts as largest */
     BR_FOLD_argmax, /* the same, with the first position of the maximum as index */
     BR_FOLD_min,    /* initial value INFINITY; NaN counts as smallest */

@@ -94,6 +94,32 @@ static inline int64_t shift_right(int64_t a, int64_t b)
 BINARY_STRIDED(i64_left_shift, int64_t, int64_t, shift_left(a, b))
 BINARY_STRIDED(i64_right_shift, int64_t, int64_t, shift_right(a, b))
 
+static inline uint64_t magnitude(int64_t x)
+{
+    return x < 0 ? -(uint64_t)x : (uint64_t)x;
+}
+
+/* Returns the greatest common divisor, by Euclid's algorithm; that of 0 and b is |b|. */
+static inline uint64_t common_divisor(int64_t a, int64_t b)
+{
+    uint64_t larger = magnitude(a), smaller = magnitude(b);
+    while (smaller != 0) {
+        const uint64_t left = larger % smaller;
+        larger = smaller;
+        smaller = left;
+    }
+    return larger;
+}
+
+/* Returns the least common multiple; 0 if a or b is 0. */
+static inline int64_t common_multiple(int64_t a, int64_t b)
+{
+    const uint64_t divisor = common_divisor(a, b);
+    return divisor == 0 ? 0 : wrap(magnitude(wrap(magnitude(a) / divisor * magnitude(b))));
+}
+BINARY_STRIDED(i64_gcd, int64_t, int64_t, wrap(common_divisor(a, b)))
+BINARY_STRIDED(i64_lcm, int64_t, int64_t, common_multiple(a, b))
+
 /* |a - b| <= atol + rtol |b|, where the difference is exact; params are { rtol, atol }. */
 static inline bool is_close_integer(int64_t a, int64_t b, const void *params)
 {
@@ -262,6 +288,8 @@ const br_kernels br__kernels_i64 = {
     POINTWISE(clamp) = i64_clamp,
     POINTWISE(maximum) = i64_maximum,
     POINTWISE(minimum) = i64_minimum,
+    POINTWISE(fmax) = i64_maximum,
+    POINTWISE(fmin) = i64_minimum,
     POINTWISE(add) = i64_add,
     POINTWISE(sub) = i64_sub,
     POINTWISE(mul) = i64_mul,
@@ -284,6 +312,8 @@ const br_kernels br__kernels_i64 = {
     POINTWISE(bitwise_not) = i64_not,
     POINTWISE(left_shift) = i64_left_shift,
     POINTWISE(right_shift) = i64_right_shift,
+    POINTWISE(gcd) = i64_gcd,
+    POINTWISE(lcm) = i64_lcm,
     .reduce[BR_FOLD(sum)] = i64_sum,
     .reduce[BR_FOLD(max)] = i64_max,
     .reduce[BR_FOLD(argmax)] = i64_max,
@@ -301,6 +331,8 @@ const br_kernels br__kernels_bool = {
     POINTWISE(copy) = bool_copy,
     POINTWISE(maximum) = bool_or,
     POINTWISE(minimum) = bool_and,
+    POINTWISE(fmax) = bool_or,
+    POINTWISE(fmin) = bool_and,
     POINTWISE(logical_and) = bool_and,
     POINTWISE(logical_or) = bool_or,
     POINTWISE(logical_xor) = bool_ne,

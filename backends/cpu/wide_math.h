@@ -396,10 +396,10 @@ ALWAYS_INLINE bool is_quotient(float a, float b)
 
 /* ---- Others ---------------------------------------------------------------------------------- */
 
-/* For x < 0, 2 - erfc(-x). */
-ALWAYS_INLINE float real_erfc(float x)
+/* Returns exp(s^2) erfc(s) for 0 <= s <= 12. */
+ALWAYS_INLINE double scaled_erfc(double s)
 {
-    const double t = fabs((double)x), s = t > 12 ? 12 : t, u = 2 / (2 + s);
+    const double u = 2 / (2 + s);
     double p = -0.0048595377049791685;
     p = p * u + 0.0030786999623401237;
     p = p * u + 0.12406541979932117;
@@ -413,7 +413,14 @@ ALWAYS_INLINE float real_erfc(float x)
     p = p * u + 0.24833845757843254;
     p = p * u + 0.2819870315200157;
     p = p * u + 0.28209819965092209;
-    const double y = u * p * wide_exp(-s * s);
+    return u * p;
+}
+
+/* For x < 0, 2 - erfc(-x). */
+ALWAYS_INLINE float real_erfc(float x)
+{
+    const double t = fabs((double)x), s = t > 12 ? 12 : t;
+    const double y = scaled_erfc(s) * wide_exp(-s * s);
     return (float)(x < 0 ? 2 - y : y);
 }
 

@@ -166,6 +166,24 @@ static br_tensor *signless(br_tensor *first, int i, br_tensor **out)
     return first;
 }
 
+/* Writes f of each tensor to the results. */
+static void each(br_tensor *f(br_tensor *x), int n, br_tensor *const *tensors, br_tensor **out)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = f(tensors[i]);
+}
+
+/* Splits x into a number of parts, which is 0-d, or at indices. */
+static void split_by(br_tensor *x, br_tensor *where, int64_t dim, br_tensor **out)
+{
+    int64_t indices[SAMPLE_ITEMS];
+    br_copy_out(br_to(where, BR_I64), indices, (size_t)br_numel(where) * sizeof *indices);
+    if (br_ndim(where) == 0)
+        br_tensor_split(x, indices[0], dim, SAMPLE_OUTPUTS, out);
+    else
+        br_tensor_split_indices(x, (int)br_numel(where), indices, dim, out);
+}
+
 /* Leaves only the vectors of u and vh that a matrix determines, without their signs. */
 static br_tensor *reduced(br_tensor *u, br_tensor **out)
 {

@@ -1,8 +1,10 @@
 /* ops/index/getitem.c - getitem: indexing by the text between Python's brackets. It is composed of
  * views and of indexing by tensors. */
+#include "ops/index/index_internal.h"
 #include "ops/pointwise/widen.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,13 +136,26 @@ static int rest_of(const char *text, const br_tensor *x, int n, const item *item
     return -1;
 }
 
+/* Checks a number or a slice of dimension dim of x, which is the result so far. */
+static bool good_item(const item *t, const br_tensor *x, int dim)
+{
+    const int64_t size = t->kind == NUMBER ? x->sizes[dim] : 0;
+    if (t->kind == NUMBER && (t->start < -size || t->start >= size))
+        br_fail(BR_ERROR_INDEX, "getitem",
+                "index %" PRId64 " is out of range for dimension %d of x %s", t->start, dim,
+                br__shape(x));
+    if (t->kind == SLICE && t->step < 1)
+        br_fail(BR_ERROR_ARGUMENT, "getitem", "step is %" PRId64 ", must be at least 1", t->step);
+    return !br_failed();
+}
+
 static br_tensor *get_item(br_tensor *x, int n, const item *items, int rest)
 {
     br_tensor *indices[MAX_ITEMS + BR_MAX_DIMS] = { NULL };
     /* dim is a dimension of the result so far, places counts the entries of `indices`, and last is
      * the end of those in use. */
     int dim = 0, places = 0, last = 0;
-    for (int i = 0; i < n && !br_failed(); i++) {
+    for (int i = 0; i < n && x && good_item(&items[i], x, dim); i++) {
         const item *t = &items[i];
         int passed = t->kind == REST ? rest : t->kind == NUMBER ? 0 : 1;
         if (t->kind == NUMBER)
@@ -154,7 +169,7 @@ static br_tensor *get_item(br_tensor *x, int n, const item *items, int rest)
         dim += t->kind == TENSOR ? dims_of(t) : passed;
         places += passed;
     }
-    return last > 0 ? br_index(x, last, indices) : x;
+    return last > 0 ? br__index("getitem", x, last, indices) : x;
 }
 
 br_tensor *br_getitem(br_tensor *x, const char *items, int n, br_tensor *const *indices)

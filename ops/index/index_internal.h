@@ -37,6 +37,9 @@ br_tensor br__line(const br_tensor *t);
 void br__scatter(const char *op, const br_tensor *x, const br_tensor *y, const br_tensor *index,
                  int dim, int64_t skip, br_combine combine);
 
+/* Returns br_index(x, n, indices). Messages begin with op. */
+br_tensor *br__index(const char *op, br_tensor *x, int n, br_tensor *const *indices);
+
 /* Fails, with the position and the value, unless all values of the i64 tensor are at least 0 and
  * less than the size of x along `dim`. A 0-d x is treated as 1-d of size 1, as in PyTorch. */
 bool br__check_index(const char *op, br_tensor *index, const br_tensor *x, int64_t dim);

@@ -219,11 +219,11 @@ static bool begin_indexing(const char *op, br_tensor *x, int n, br_tensor *const
 
 /* Computes the result's sizes with the indices' dimensions in front, and returns their number; -1
  * with an error if there are too many. */
-static int result_sizes(const indexing *g, int64_t *sizes)
+static int result_sizes(const char *op, const indexing *g, int64_t *sizes)
 {
     int rest = g->rows->ndim - 1;
     if (g->index_ndim + rest > BR_MAX_DIMS) {
-        br_fail(BR_ERROR_SHAPE, "index", "the result would have %d dimensions, must be at most %d",
+        br_fail(BR_ERROR_SHAPE, op, "the result would have %d dimensions, must be at most %d",
                 g->index_ndim + rest, BR_MAX_DIMS);
         return -1;
     }
@@ -245,19 +245,24 @@ static br_tensor *move_indices(br_tensor *t, const indexing *g, bool back)
                                    back ? front : place);
 }
 
-br_tensor *br_index(br_tensor *x, int n, br_tensor *const *indices)
+br_tensor *br__index(const char *op, br_tensor *x, int n, br_tensor *const *indices)
 {
-    BR_OP("index");
+    BR_OP(op);
     indexing g;
     int64_t sizes[BR_MAX_DIMS];
     br_scope *scope = br_scope_begin();
     br_tensor *y = NULL;
-    if (begin_indexing("index", x, n, indices, &g)) {
-        int ndim = result_sizes(&g, sizes);
+    if (begin_indexing(op, x, n, indices, &g)) {
+        int ndim = result_sizes(op, &g, sizes);
         y = br_failed() ? NULL : br_reshape(br_index_select(g.rows, 0, g.place), ndim, sizes);
         y = move_indices(y, &g, false);
     }
     return br__composed(scope, y);
+}
+
+br_tensor *br_index(br_tensor *x, int n, br_tensor *const *indices)
+{
+    return br__index("index", x, n, indices);
 }
 
 /* Broadcasts the values to the shape of index()'s result and returns them as rows for the
@@ -266,7 +271,7 @@ static br_tensor *value_rows(const char *op, const br_tensor *x, br_tensor *valu
                              const indexing *g)
 {
     int64_t sizes[BR_MAX_DIMS], moved[BR_MAX_DIMS];
-    int ndim = result_sizes(g, sizes), rest = g->rows->ndim - 1;
+    int ndim = result_sizes(op, g, sizes), rest = g->rows->ndim - 1;
     if (br_failed())
         return NULL;
     memcpy(moved, sizes + g->index_ndim, (size_t)g->at * sizeof *moved);

@@ -1,4 +1,4 @@
-/* ops/pointwise/maximum_minimum.c - maximum, minimum and lerp. */
+/* ops/pointwise/maximum_minimum.c - maximum, minimum, fmax, fmin and lerp. */
 #include "ops/ops_internal.h"
 #include "ops/pointwise/promotion.h"
 
@@ -54,6 +54,45 @@ br_tensor *br_minimum(br_tensor *a, br_tensor *b)
 {
     return br__mixed(a, b) ? br__promoted("minimum", br_minimum, a, b)
                            : one_of(&minimum_op, BR_POINTWISE(minimum), a, b);
+}
+
+/* ---- fmax and fmin --------------------------------------------------------------------------- */
+
+/* Of a number and NaN, the number gets dy; of two NaNs, a gets it, as in PyTorch. */
+static void share_between_numbers(br_node *node, br_tensor *dy, br_tensor **dx, bool largest)
+{
+    br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1), *equal = br_eq(a, b);
+    br_tensor *beyond = largest ? br_gt(a, b) : br_lt(a, b);
+    br_tensor *a_alone = br_logical_or(beyond, br_isnan(b));
+    if (br_needs_input_grad(node, 0))
+        dx[0] = share(dy, equal, br_logical_not(br_logical_or(a_alone, equal)));
+    if (br_needs_input_grad(node, 1))
+        dx[1] = share(dy, equal, a_alone);
+}
+
+static void fmax_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    share_between_numbers(node, dy, dx, true);
+}
+
+static void fmin_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    share_between_numbers(node, dy, dx, false);
+}
+
+static const br_op fmax_op = { "fmax", fmax_backward, false };
+static const br_op fmin_op = { "fmin", fmin_backward, false };
+
+br_tensor *br_fmax(br_tensor *a, br_tensor *b)
+{
+    return br__mixed(a, b) ? br__promoted("fmax", br_fmax, a, b)
+                           : one_of(&fmax_op, BR_POINTWISE(fmax), a, b);
+}
+
+br_tensor *br_fmin(br_tensor *a, br_tensor *b)
+{
+    return br__mixed(a, b) ? br__promoted("fmin", br_fmin, a, b)
+                           : one_of(&fmin_op, BR_POINTWISE(fmin), a, b);
 }
 
 /* ---- lerp ------------------------------------------------------------------------------------ */

@@ -45,6 +45,29 @@ static br_tensor *erf_slope(br_tensor *x)
     return br_mul_scalar(br_exp(br_neg(br_mul(x, x))), TWO_OVER_SQRT_PI);
 }
 
+/* Returns the derivative 2 x y - 2 / sqrt(pi) with y = erfcx(x). For large x the two terms cancel;
+ * there, the asymptotic series of y leaves -2 / sqrt(pi) (z - 3 z^2 + 3 5 z^3 - ...) with z = 1 /
+ * (2 x^2), whose first term left out is below 1e-17 of the sum in f64, and 1e-8 in f32. */
+static br_tensor *erfcx_slope(br_tensor *x)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *is_large = br_ge_scalar(x, br__epsilon(br_dtype_of(x)) < 1e-10 ? 12 : 6);
+    const bool any = br__any_true(is_large);
+    br_scope_return(scope, is_large);
+    br_scope_end(scope);
+    br_tensor *small = any ? br_masked_fill(x, is_large, 0) : x;
+    br_tensor *product = br_mul_scalar(br_mul(small, br_erfcx(small)), 2);
+    br_tensor *slope = br_sub_scalar(product, TWO_OVER_SQRT_PI);
+    if (!any)
+        return slope;
+    br_tensor *large = br_masked_fill(x, br_logical_not(is_large), INFINITY);
+    br_tensor *z = br_mul_scalar(br_square(br_reciprocal(large)), 0.5);
+    br_tensor *series = br_rsub_scalar(br_mul_scalar(z, 25), 1);
+    for (int k = 23; k >= 3; k -= 2)
+        series = br_rsub_scalar(br_mul(br_mul_scalar(z, k), series), 1);
+    return br_where(is_large, br_mul_scalar(br_mul(z, series), -TWO_OVER_SQRT_PI), slope);
+}
+
 /* Returns the derivative sqrt(pi) / 2 exp(y^2). */
 static br_tensor *erfinv_slope(br_tensor *y)
 {
@@ -94,6 +117,7 @@ static br_tensor *sinc_slope(br_tensor *x)
     ROW(br_square, square, X, br_mul(dy, br_mul_scalar(t, 2)))                                    \
     ROW(br_erf, erf, X, br_mul(dy, erf_slope(t)))                                                 \
     ROW(br_erfc, erfc, X, br_mul(dy, br_neg(erf_slope(t))))                                       \
+    ROW(br_erfcx, erfcx, X, br_mul(dy, erfcx_slope(t)))                                           \
     ROW(br_lgamma, lgamma, X, br_mul(dy, br_digamma(t)))                                          \
     ROW(br_digamma, digamma, X, br_mul(dy, br_polygamma(1, t)))                                   \
     ROW(br_erfinv, erfinv, Y, br_mul(dy, erfinv_slope(t)))                                        \
@@ -207,6 +231,13 @@ static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
     return br_masked_fill(log, br_logical_and(zero, br_le_scalar(b, 0)), 0);
 }
 
+/* Returns dy times the sign by which copysign has multiplied a, the quotient of the result and a: 0
+ * for a = 0, and NaN for infinity and NaN, as in PyTorch. */
+static br_tensor *with_copied_sign(br_tensor *dy, br_tensor *y, br_tensor *a)
+{
+    return br_mul(dy, br_masked_fill(br_div(y, a), br_eq_scalar(a, 0), 0));
+}
+
 /* clang-format off */
 #define FUNCTIONS_2(ROW)                                                                          \
     ROW(br_atan2, atan2, over_squares(b, dy, a, b), br_neg(over_squares(a, dy, a, b)))            \
@@ -216,7 +247,8 @@ static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
     ROW(br__trunc_divide, trunc_divide, br_zeros_like(dy), br_zeros_like(dy))                     \
     ROW(br_logaddexp, logaddexp, br_mul(dy, br__logistic(br_sub(a, b))),                          \
         br_mul(dy, br__logistic(br_sub(b, a))))                                                   \
-    ROW(br_xlogy, xlogy, br_mul(dy, xlogy_slope(a, b)), br_mul(dy, br_div(a, b)))
+    ROW(br_xlogy, xlogy, br_mul(dy, xlogy_slope(a, b)), br_mul(dy, br_div(a, b)))                 \
+    ROW(br_copysign, copysign, with_copied_sign(dy, br_copysign(a, b), a), br_zeros_like(dy))
 /* clang-format on */
 
 #define DEFINE_FUNCTION_2(public_name, name, by_a, by_b)                                           \
@@ -256,6 +288,26 @@ br_tensor *br_hypot(br_tensor *a, br_tensor *b)
     if (br__mixed(a, b))
         return br__promoted("hypot", br_hypot, a, b);
     return br__apply_function_2(&f, a, b);
+}
+
+static void copysign_scalar_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *a = br_saved(node, 0);
+    BR_WIDEN(&a, &dy);
+    dx[0] = with_copied_sign(dy, br_copysign_scalar(a, *(const double *)br_params(node)), a);
+}
+
+br_tensor *br_copysign_scalar(br_tensor *a, double s)
+{
+    static const br_op op = { "copysign_scalar", copysign_scalar_backward, false };
+    BR_OP(op.name);
+    if (!br__required(op.name, "a", a))
+        return NULL;
+    BR_IF_CONVERTED(!br_is_floating(a), br_copysign_scalar(br__as_floating(a), s))
+    const double sign = copysign(1, s); /* every dtype has this number */
+    br_tensor *y = br__binary_scalar(op.name, BR_POINTWISE(copysign), a, sign, false);
+    br_save(br_record(&op, y, BR_INPUTS(a), &sign, sizeof sign), 0, a);
+    return y;
 }
 
 br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode)

@@ -1,5 +1,6 @@
-/* ops/reduce/sum_mean.c - sum, mean, all and any. */
+/* ops/reduce/sum_mean.c - sum, mean, the same without NaN, all and any. */
 #include "ops/all_elements.h"
+#include "ops/pointwise/widen.h"
 #include "ops/reduce/reduce_internal.h"
 
 #include <math.h>
@@ -110,6 +111,59 @@ br_tensor *br_mean(br_tensor *x)
 {
     return br_mean_dim(x, 0, NULL, false);
 }
+
+/* ---- Sum and mean without NaN ---------------------------------------------------------------- */
+
+/* An infinite gradient, of the mean of no elements, gives NaN, as in PyTorch. */
+static void nansum_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *counts = br_logical_not(br_isnan(br_saved(node, 0)));
+    dx[0] = br_mul(spread(node, dy, *(const unsigned *)br_params(node)), counts);
+}
+
+static const br_op nansum_op = { "nansum", nansum_backward, false };
+
+br_tensor *br_nansum_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim)
+{
+    const char *op = nansum_op.name;
+    BR_OP(op);
+    unsigned bits;
+    if (!br__required(op, "x", x) || !br__dims_to_bits(op, x, ndims, dims, &bits))
+        return NULL;
+    if (!br_is_floating(x))
+        return br__composed(NULL, br_sum_dim(x, ndims, dims, keepdim));
+    br_tensor *y = br__reduced(op, x, bits, keepdim, x->dtype);
+    const br_reducer sum = { .kind = BR_FOLD(nansum), .divisor = 1, .values = y };
+    if (!y || !br__reduce(op, x, bits, &sum))
+        return NULL;
+    br_save(br_record(&nansum_op, y, BR_INPUTS(x), &bits, sizeof bits), 0, x);
+    return y;
+}
+
+br_tensor *br_nansum(br_tensor *x)
+{
+    return br_nansum_dim(x, 0, NULL, false);
+}
+
+br_tensor *br_nanmean_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim)
+{
+    static const char op[] = "nanmean";
+    BR_OP(op);
+    if (!br__floating(op, "x", x) || !br__dims_to_bits(op, x, ndims, dims, &(unsigned){ 0 }))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    const br_rounding rounding = BR_WIDEN(&x); /* f16 cannot count beyond 65504 */
+    br_tensor *count = br_sum_dim(br_logical_not(br_isnan(x)), ndims, dims, keepdim);
+    br_tensor *mean = br_div(br_nansum_dim(x, ndims, dims, keepdim), count);
+    return br__composed(scope, br__narrowed(rounding, mean));
+}
+
+br_tensor *br_nanmean(br_tensor *x)
+{
+    return br_nanmean_dim(x, 0, NULL, false);
+}
+
+/* ---- Sum to a shape -------------------------------------------------------------------------- */
 
 static void sum_to_size_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {

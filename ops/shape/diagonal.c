@@ -1,5 +1,6 @@
-/* ops/shape/diagonal.c - diagonals as views, diagonal matrices, the trace, and the indices of
- * triangles. */
+/* ops/shape/diagonal.c - diagonals as views or filled, diagonal matrices, the trace, and the
+ * indices of triangles. */
+#include "autograd/in_place.h"
 #include "ops/ops_internal.h"
 #include "ops/shape/view_internal.h"
 #include "tensor/min_max.h"
@@ -120,6 +121,54 @@ br_tensor *br_trace(br_tensor *x)
         return br_fail(BR_ERROR_SHAPE, "trace", "x %s must have two dimensions", br__shape(x));
     br_scope *scope = br_scope_begin();
     return br__composed(scope, br_sum(br_diagonal(x, 0, 0, 1)));
+}
+
+/* ---- fill_diagonal_ -------------------------------------------------------------------------- */
+
+/* Returns the diagonals of the squares that begin at every (w + 1)-th row of a matrix of w columns,
+ * one in each row, and sets *rest to the rows below the last whole one. */
+static br_tensor *diagonals_of_squares(br_tensor *a, br_tensor **rest)
+{
+    const int64_t w = a->sizes[1], squares = a->sizes[0] / (w + 1);
+    const int64_t strides[] = { a->strides[0] * (w + 1), a->strides[0] + a->strides[1] };
+    *rest = br_slice(a, 0, squares * (w + 1), BR_ALL, 1);
+    return br_as_strided(a, BR_SHAPE(squares, w), strides, BR_NONE);
+}
+
+/* Returns elements (i, i, ...). */
+static br_tensor *equal_indices(br_tensor *a)
+{
+    int64_t step = 0;
+    for (int d = 0; a && d < a->ndim; d++)
+        step += a->strides[d];
+    const int64_t size = a ? br__min(a->sizes[0], a->sizes[1]) : 0;
+    return br_as_strided(a, BR_SHAPE(size), &step, BR_NONE);
+}
+
+br_tensor *br_fill_diagonal_(br_tensor *a, double value, bool wrap)
+{
+    static const char op[] = "fill_diagonal_";
+    BR_OP(op);
+    if (!br__required(op, "a", a))
+        return NULL;
+    if (a->ndim < 2)
+        return br_fail(BR_ERROR_SHAPE, op, "a %s must have at least two dimensions", br__shape(a));
+    for (int d = 1; d < a->ndim && a->ndim > 2; d++)
+        if (a->sizes[d] != a->sizes[0])
+            return br_fail(BR_ERROR_SHAPE, op,
+                           "a %s has more than two dimensions, which must be equal", br__shape(a));
+    if (!br__element_operand(op, value, a->dtype, &(br_scalar_operand){ .value.i64 = 0 }) ||
+        (!br__shares_elements(a) && !br__can_change(op, "a", a, BR_INPUTS(a))))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *rest = a;
+    br_tensor *squares = wrap && a->ndim == 2 ? diagonals_of_squares(a, &rest) : NULL;
+    br_tensor *last = equal_indices(rest);
+    if (squares && !br_failed())
+        br_fill_(squares, value);
+    br_fill_(last, value);
+    br_scope_end(scope);
+    return br__composed(NULL, a);
 }
 
 /* ---- Indices of triangles -------------------------------------------------------------------- */

@@ -251,7 +251,8 @@ br_tensor *br_repeat_interleave(br_tensor *x, br_tensor *repeats, int64_t dim)
     if (br__is_whole(repeats))
         repeats = br_to(repeats, BR_I64);
     x = line_or_self(op, x, &dim);
-    if (x && br__has_dtype(op, "repeats", repeats, BR_I64)) {
+    if (x && br__has_dtype(op, "repeats", repeats, BR_I64) &&
+        br__same_device(op, "x", x, "repeats", repeats)) {
         int64_t n = x->sizes[dim];
         if (repeats->ndim > 1 || (repeats->numel != 1 && repeats->numel != n))
             br_fail(BR_ERROR_SHAPE, op,

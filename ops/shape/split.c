@@ -1,5 +1,6 @@
-/* ops/shape/split.c - all parts of a dimension at once: split, chunk, unbind. The parts are views
- * and outputs of one node, so that their gradients are joined in one pass over memory. */
+/* ops/shape/split.c - all parts of a dimension at once: split, chunk, tensor_split, unbind. The
+ * parts are views and outputs of one node, so that their gradients are joined in one pass over
+ * memory. */
 #include "ops/shape/view_internal.h"
 #include "tensor/min_max.h"
 
@@ -187,6 +188,127 @@ int br_chunk(br_tensor *x, int64_t chunks, int64_t dim, int capacity, br_tensor 
     int64_t n = length > 0 ? count_parts(length, size) : chunks;
     return split("chunk", x, size, NULL, n, dim, capacity, parts);
 }
+
+/* ---- tensor_split ---------------------------------------------------------------------------- */
+
+static int split_into(const char *op, br_tensor *x, int64_t sections, int64_t dim, int capacity,
+                      br_tensor **parts)
+{
+    if (sections < 1) {
+        br_fail(BR_ERROR_ARGUMENT, op, "sections is %" PRId64 ", must be at least 1", sections);
+        return number_of(0, parts, capacity);
+    }
+    if (!fits_capacity(op, x, dim, sections, capacity, parts))
+        return number_of(0, parts, capacity);
+    const int64_t size = x->sizes[dim] / sections, longer = x->sizes[dim] % sections;
+    int64_t *sizes = br_malloc((size_t)sections * sizeof *sizes);
+    for (int64_t i = 0; sizes && i < sections; i++)
+        sizes[i] = size + (i < longer);
+    int count = sizes ? split(op, x, 0, sizes, sections, dim, capacity, parts) : -1;
+    br_free(sizes);
+    return number_of(count, parts, capacity);
+}
+
+/* Makes an index count from the first element, and clips it to the dimension. */
+static int64_t clipped(int64_t index, int64_t length)
+{
+    index += index < 0 ? length : 0;
+    return index < 0 ? 0 : br__min(index, length);
+}
+
+static int split_at(const char *op, br_tensor *x, int n, const int64_t *indices, int64_t dim,
+                    br_tensor **parts)
+{
+    if (n < 0 || (n > 0 && !indices) || !parts) {
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "n is %d, indices is %s and parts is %s: n must be at least 0, and the others must "
+                "have n and n + 1 entries",
+                n, indices ? "given" : "NULL", parts ? "given" : "NULL");
+        return number_of(0, parts, n < 0 ? 0 : n + 1);
+    }
+    const int64_t length = x->sizes[dim];
+    int64_t *sizes = br_malloc(((size_t)n + 1) * sizeof *sizes), start = 0, sum = 0;
+    for (int i = 0; sizes && i <= n; i++) {
+        const int64_t end = i < n ? clipped(indices[i], length) : length;
+        sum += sizes[i] = br__max(end - start, 0);
+        start = end;
+    }
+    int count = n + 1;
+    if (sizes && sum == length)
+        count = split(op, x, 0, sizes, n + 1, dim, n + 1, parts);
+    else /* indices that do not ascend: some parts overlap */
+        for (int i = 0; sizes && i <= n; i++)
+            parts[i] = br_narrow(x, dim, i > 0 ? clipped(indices[i - 1], length) : 0, sizes[i]);
+    br_free(sizes);
+    return number_of(count, parts, n + 1);
+}
+
+int br_tensor_split(br_tensor *x, int64_t sections, int64_t dim, int capacity, br_tensor **parts)
+{
+    static const char op[] = "tensor_split";
+    BR_OP(op);
+    return br__wrap_dim_nonscalar(op, x, &dim) ? split_into(op, x, sections, dim, capacity, parts)
+                                               : number_of(0, parts, capacity);
+}
+
+int br_tensor_split_indices(br_tensor *x, int n, const int64_t *indices, int64_t dim,
+                            br_tensor **parts)
+{
+    static const char op[] = "tensor_split_indices";
+    BR_OP(op);
+    return br__wrap_dim_nonscalar(op, x, &dim) ? split_at(op, x, n, indices, dim, parts)
+                                               : number_of(0, parts, n < 0 ? 0 : n + 1);
+}
+
+/* Sets *dim to the dimension that hsplit, vsplit or dsplit splits, number `wanted`; it is 0 for
+ * hsplit of a vector. */
+static bool find_dim(const char *op, const br_tensor *x, int wanted, int least, int64_t *dim)
+{
+    if (!br__required(op, "x", x))
+        return false;
+    *dim = br__min(wanted, x->ndim - 1);
+    return x->ndim >= least || br_fail(BR_ERROR_SHAPE, op, "x %s must have at least %d dimension%s",
+                                       br__shape(x), least, least == 1 ? "" : "s");
+}
+
+static int split_evenly(const char *op, br_tensor *x, int64_t sections, int wanted, int least,
+                        int capacity, br_tensor **parts)
+{
+    BR_OP(op);
+    int64_t dim;
+    if (!find_dim(op, x, wanted, least, &dim))
+        return number_of(0, parts, capacity);
+    if (sections > 0 && x->sizes[dim] % sections != 0) {
+        br_fail(BR_ERROR_SHAPE, op,
+                "sections is %" PRId64 ", must divide dimension %" PRId64
+                " of x %s (br_tensor_split() allows parts of different sizes)",
+                sections, dim, br__shape(x));
+        return number_of(0, parts, capacity);
+    }
+    return split_into(op, x, sections, dim, capacity, parts);
+}
+
+static int split_dim_at(const char *op, br_tensor *x, int n, const int64_t *indices, int wanted,
+                        int least, br_tensor **parts)
+{
+    BR_OP(op);
+    int64_t dim;
+    return find_dim(op, x, wanted, least, &dim) ? split_at(op, x, n, indices, dim, parts)
+                                                : number_of(0, parts, n < 0 ? 0 : n + 1);
+}
+
+#define DEFINE_SPLIT(name, dim, least)                                                      \
+    int br_##name(br_tensor *x, int64_t sections, int capacity, br_tensor **parts)          \
+    {                                                                                       \
+        return split_evenly(#name, x, sections, dim, least, capacity, parts);               \
+    }                                                                                       \
+    int br_##name##_indices(br_tensor *x, int n, const int64_t *indices, br_tensor **parts) \
+    {                                                                                       \
+        return split_dim_at(#name "_indices", x, n, indices, dim, least, parts);            \
+    }
+DEFINE_SPLIT(hsplit, 1, 1)
+DEFINE_SPLIT(vsplit, 0, 2)
+DEFINE_SPLIT(dsplit, 2, 3)
 
 /* ---- unbind ---------------------------------------------------------------------------------- */
 

@@ -363,11 +363,13 @@ static br_tensor *changed_by(br_tensor *v, int operation)
         return br_uniform_(v, 0, 1);
     case 12:
         return br_normal_(v, 0, 1);
+    case 13:
+        return br_ndim(v) == 2 ? br_fill_diagonal_(v, 7, true) : br_fill_(v, 7);
     }
     return NULL;
 }
 
-enum { OPERATIONS = 36 + 12 + 6 + 13 };
+enum { OPERATIONS = 36 + 12 + 6 + 14 };
 
 /* PyTorch refuses every change of such a view in grad mode if the viewed tensor requires grad: the
  * tensor would change without a change of its gradient. */

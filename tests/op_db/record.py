@@ -461,7 +461,7 @@ def without_signs(decomposition):
 
 # Operations on matrices whose errors depend on the singular values, not only on the size of the elements.
 DECOMPOSITIONS = """
-    cholesky cholesky_solve linalg.cholesky linalg.cond linalg.det linalg.eigh linalg.eigvalsh linalg.householder_product
+    cholesky cholesky_inverse cholesky_solve linalg.cholesky linalg.cholesky_ex linalg.cond linalg.det linalg.eigh linalg.eigvalsh linalg.householder_product
     linalg.inv linalg.lstsq linalg.lu linalg.lu_factor linalg.lu_solve linalg.matrix_norm linalg.matrix_rank linalg.norm
     linalg.pinv linalg.qr linalg.slogdet linalg.solve linalg.solve_triangular linalg.svd linalg.svdvals linalg.tensorinv
     linalg.tensorsolve logdet lu_solve matrix_exp pinverse qr svd""".split()
@@ -474,9 +474,25 @@ DEFINED = {"linalg.eigh": lambda pair: (pair[0], pair[1].abs()),
            "linalg.svd": without_signs, "svd": without_signs}
 
 
+# Operations that read one triangle of a factor, here its position in the arguments, although PyTorch's gradient has
+# numbers in the other triangle, too.
+FACTOR = {"cholesky_inverse": 0, "cholesky_solve": 1}
+
+
+def with_triangle(op, position):
+    """Returns the function of the factor's triangle that it reads, and of the other arguments."""
+    def call(*args, upper=False):
+        factor = args[position].triu() if upper else args[position].tril()
+        return op(*args[:position], factor, *args[position + 1:], upper=upper)
+    return call
+
+
 def defined(op):
-    """Returns the function of the operation, whose results are defined."""
-    change = DEFINED.get(getattr(op, "name", None))
+    """Returns the function of the operation, whose results and gradients are defined."""
+    name = getattr(op, "name", None)
+    if name in FACTOR:
+        return with_triangle(op, FACTOR[name])
+    change = DEFINED.get(name)
     return (lambda *args, **kwargs: change(op(*args, **kwargs))) if change else op
 
 

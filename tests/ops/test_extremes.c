@@ -42,6 +42,7 @@ FUNCTION(prelu, br_f_prelu(x, other))
 FUNCTION(atan2_of, br_atan2(x, other))
 FUNCTION(asinh_of, br_asinh(x))
 FUNCTION(sinc_of, br_sinc(x))
+FUNCTION(erfcx_of, br_erfcx(x))
 FUNCTION(remainder_of, br_remainder(x, other))
 FUNCTION(fmod_of, br_fmod(x, other))
 FUNCTION(celu_negative, br_celu(x, -1))
@@ -127,6 +128,9 @@ static const example examples[] = {
     { "acosh", acosh_of, BR_F32, N(1e30), NONE, N(69.7707001), N(1e-30), NONE },
     { "sinc", sinc_of, BR_F32, N(0, 1e-3, .05), NONE, N(1, .999998355, .995892735), N(0, -.0131594603, -1.47679106), NONE },
     { "sinc", sinc_of, BR_F64, N(0, 1e-9, 2.5), NONE, N(1, 1, .127323954473516), N(0, -1.31594725347858e-8, -.458366237046667), NONE },
+    { "erfcx", erfcx_of, BR_F32, N(-1, 8, 1e10), NONE, N(5.00898008, .0699851662, 5.64189584e-11), N(-11.1463393, -.0344660315, -5.07770625e-20), NONE },
+    { "erfcx", erfcx_of, BR_F64, N(11.5, 30, 100), NONE, N(.0488765468959823, .0187958888614168, .00564161378298943), N(-.00421858848792022, -.00250334164202994, -.000507694478633939), NONE },
+    { "erfcx", erfcx_of, BR_F64, N(-30, -1e200, INFINITY), NONE, N(INFINITY, INFINITY, 0), N(-INFINITY, -INFINITY, 0), NONE },
     { "slope of sinc", sinc_slope, BR_F32, N(0, 1e-3, .05), NONE, N(0, -.00328986506, -.164087895), N(-3.28986813, -13.1594336, -29.3899643), NONE },
     { "remainder", remainder_of, BR_F32, N(1), N(-INFINITY), N(-INFINITY), N(1), N(1) },
     { "fmod", fmod_of, BR_F32, N(1), N(-INFINITY), N(1), N(1), N(0) },

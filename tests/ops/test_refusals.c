@@ -128,21 +128,6 @@ static bool may_cross_devices(const op_case *c)
     return strncmp(c->label, "broadcast_tensors", strlen("broadcast_tensors")) == 0;
 }
 
-/* Returns the operation that an error names first. Some functions leave the check to the only
- * operation that they call. */
-static const char *checking_op(const char *op)
-{
-    static const char *const others[][2] = { { "repeat_interleave", "index_select" },
-                                             { "hstack", "cat" },
-                                             { "vstack", "cat" },
-                                             { "dstack", "cat" },
-                                             { "getitem", "index" } };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(op, others[i][0]) == 0)
-            return others[i][1];
-    return op;
-}
-
 /* Moves one input to another device, with its dtype and, if it is real, with another one. The
  * message must name the operation first, also if another operation converts the inputs. */
 Test(op_refusals, one_other_device)
@@ -150,9 +135,8 @@ Test(op_refusals, one_other_device)
     letter_sizes letters = default_letter_sizes();
     for_each_case(c)
     {
-        char name[64];
-        case_op_name(c, name, sizeof name);
-        const char *op = checking_op(name);
+        char op[64];
+        case_op_name(c, op, sizeof op);
         if (case_num_inputs(c) < 2 || may_cross_devices(c))
             continue;
         for (int i = 0; i < case_num_inputs(c); i++) {
@@ -171,6 +155,18 @@ Test(op_refusals, one_other_device)
             }
         }
     }
+}
+
+/* The same for numbers, steps and indices that getitem passes on. */
+Test(op_refusals, items)
+{
+    br_tensor *x = br_zeros(BR_SHAPE(2, 3), BR_F32);
+    br_tensor *nine = br_from_i64(BR_SHAPE(1), (int64_t[]){ 9 });
+    check_fails(br_getitem(x, "..., 3", 0, NULL),
+                "getitem: index 3 is out of range for dimension 1 of x [2, 3]");
+    check_fails(br_getitem(x, "-3", 0, NULL), "getitem: index -3 is out of range for dimension 0");
+    check_fails(br_getitem(x, "::0", 0, NULL), "getitem: step is 0, must be at least 1");
+    check_fails(br_getitem(x, "?", 1, &nine), "getitem: index ");
 }
 
 Test(op_refusals, null_input)

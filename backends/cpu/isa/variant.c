@@ -70,6 +70,7 @@ const br_kernels BR_KERNEL_TABLE = {
     POINTWISE(gt) = gt_loop,
     POINTWISE(ge) = ge_loop,
     .reduce[BR_FOLD(sum)] = sum_fold,
+    .reduce[BR_FOLD(nansum)] = nansum_fold,
     .reduce[BR_FOLD(max)] = max_fold,
     .reduce[BR_FOLD(argmax)] = argmax_fold,
     .reduce[BR_FOLD(min)] = min_fold,

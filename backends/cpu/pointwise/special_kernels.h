@@ -36,6 +36,60 @@ ALWAYS_INLINE real real_erfinv(real x)
 #endif
 }
 
+/* Returns exp(x^2) erfc(x) by the asymptotic series (Abramowitz and Stegun, 7.1.23). The first term
+ * left out is 3e-11 of the sum for x = 8, and 3e-19 for x = 26. */
+ALWAYS_INLINE double erfcx_of_large(double x)
+{
+    const double z = 1 / (2 * x * x);
+    double series = 1 - 13 * z;
+    series = 1 - 11 * z * series;
+    series = 1 - 9 * z * series;
+    series = 1 - 7 * z * series;
+    series = 1 - 5 * z * series;
+    series = 1 - 3 * z * series;
+    series = 1 - z * series;
+    return 0.56418958354775628695 * series / x; /* 1 / sqrt(pi) */
+}
+
+/* Returns exp(x^2) erfc(x). In f64, x^2 is computed in two parts, since the exponential multiplies
+ * its rounding error; from 26 on, erfc(x) is denormal. In f32, the value for x < 0 is 2 exp(x^2)
+ * minus the one for -x. */
+ALWAYS_INLINE real real_erfcx(real x)
+{
+#ifdef BR_KERNEL_F64
+    if (x >= 26)
+        return erfcx_of_large(x);
+    if (x < -27)
+        return INFINITY;
+    const double square = x * x, rest = fma(x, x, -square);
+    const double y = exp(square) * erfc(x);
+    return y + y * rest;
+#else
+    const double t = fabs((double)x), s = t > 8 ? 8 : t, large = t > 8 ? t : 8;
+    const double y = t > 8 ? erfcx_of_large(large) : scaled_erfc(s);
+    return (float)(x < 0 ? 2 * wide_exp(t * t) - y : y);
+#endif
+}
+
+/* Returns min if x is less, max if x is larger, else x, which may be NaN. */
+ALWAYS_INLINE real between(real x, real min, real max)
+{
+    const real y = x > max ? max : x;
+    return x < min ? min : y;
+}
+
+/* Returns log(x / (1 - x)). Near 1/2, where the logarithm loses digits, this is log(1 + (2 x - 1) /
+ * (1 - x)), in which 2 x - 1 is exact. */
+ALWAYS_INLINE real logit(real x)
+{
+#ifdef BR_KERNEL_F64
+    return x > 0.25 && x < 0.75 ? log1p((2 * x - 1) / (1 - x)) : log(x / (1 - x));
+#else
+    const double t = x;
+    return (float)wide_log(t / (1 - t), 1);
+#endif
+}
+
 /* ---- Log gamma and its derivatives ----------------------------------------------------------- */
 
 #ifdef BR_KERNEL_F64

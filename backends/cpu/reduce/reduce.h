@@ -244,6 +244,53 @@ static void sum_fold(const br_fold *f)
     }
 }
 
+/* ---- Sum without NaN ------------------------------------------------------------------------- */
+
+/* Copies n elements at this distance, with 0 in place of NaN. */
+ALWAYS_INLINE void copy_numbers(real *buffer, const char *from, int64_t stride, int64_t n)
+{
+    const real *x = (const real *)(const void *)from;
+    if (stride == sizeof(real)) {
+        FOR_EACH(real, i, n, buffer[i] = x[i] == x[i] ? x[i] : 0;)
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const real y = *(const real *)(const void *)(from + i * stride);
+        buffer[i] = y == y ? y : 0;
+    }
+}
+
+/* Sums copies of a few elements, which stay in the nearest cache, as sum_fold() does. */
+static void nansum_fold(const br_fold *f)
+{
+    enum { ROWS = 8, COLUMNS = 8 * LANES, ALL = ROWS * COLUMNS }; /* of the buffer */
+    real buffer[ALL];
+    if (f->row_stride == sizeof(real)) {
+        for (int64_t j = 0; j < f->columns; j++)
+            for (int64_t i = 0; i < f->rows; i += ALL) {
+                const int64_t n = f->rows - i < ALL ? f->rows - i : ALL;
+                copy_numbers(buffer, (const char *)element(f, i, j), sizeof(real), n);
+                sum_run(buffer, n, &f->value[j]);
+            }
+        return;
+    }
+    br_fold part = *f;
+    part.x = (const char *)buffer;
+    part.row_stride = COLUMNS * sizeof(real);
+    part.column_stride = sizeof(real);
+    for (int64_t i = 0; i < f->rows; i += ROWS) {
+        part.rows = f->rows - i < ROWS ? f->rows - i : ROWS;
+        for (int64_t j = 0; j < f->columns; j += COLUMNS) {
+            part.columns = f->columns - j < COLUMNS ? f->columns - j : COLUMNS;
+            part.value = f->value + j;
+            for (int64_t k = 0; k < part.rows; k++)
+                copy_numbers(buffer + k * COLUMNS, (const char *)element(f, i + k, j),
+                             f->column_stride, part.columns);
+            sum_rows(&part);
+        }
+    }
+}
+
 /* ---- Product --------------------------------------------------------------------------------- */
 
 /* Returns the product of n contiguous elements. Partial products do not wait for each other. */

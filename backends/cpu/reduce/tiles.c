@@ -338,7 +338,9 @@ bool br__cpu_reduce(const char *op, const br_tensor *x, unsigned dims, const br_
     }
     plan p = { .x = x, .reducer = reducer, .kernel = kernel, .start = start };
     p.streamed = x->numel * (int64_t)br__dtype_size(x->dtype) >= BR_STREAMING_BYTES;
-    p.merge = br__kernels_of(floating ? BR_F64 : BR_I64)->reduce[reducer->kind];
+    /* A partial sum is NaN if it has infinities of both signs. */
+    const br_fold_kind merged = reducer->kind == BR_FOLD(nansum) ? BR_FOLD(sum) : reducer->kind;
+    p.merge = br__kernels_of(floating ? BR_F64 : BR_I64)->reduce[merged];
     split_dims(&p, dims);
     if (p.kept.count == 0)
         return true;

@@ -22,6 +22,10 @@ BR_API br_tensor *br_pow_scalar_(br_tensor *a, double s);
 /* Only these two accept an expanded tensor, whose elements share memory, as in PyTorch. */
 BR_API br_tensor *br_fill_(br_tensor *a, double value);
 BR_API br_tensor *br_zero_(br_tensor *a);
+/* Fills elements (i, i, ...) of a, of at least two dimensions, which are equal if there are more.
+ * If `wrap`, the diagonal of a matrix with more rows than columns begins anew below each square,
+ * after an empty row. PyTorch's default is false. */
+BR_API br_tensor *br_fill_diagonal_(br_tensor *a, double value, bool wrap);
 /* Fill t (floating-point) with random numbers, as Tensor.uniform_ and Tensor.normal_ do, and return
  * it. low must be at most high, std at least 0. A view that is not contiguous is filled in memory
  * order. The gradient with respect to the old elements is 0. */

@@ -30,6 +30,14 @@ BR_API br_tensor *br_linalg_inv(br_tensor *a);
  * L L^T = a, or L^T if `upper`. Only the lower triangle of a is read, or the upper one if `upper`.
  * Fails with the place of the matrix and the order of the leading minor that is not positive. */
 BR_API br_tensor *br_linalg_cholesky(br_tensor *a, bool upper);
+/* Returns the same factor. A matrix that is not positive definite is no error, unless
+ * `check_errors`; its factor is what LAPACK leaves. *info, i32 [*], is then the order of the first
+ * leading minor that is not positive, else 0. */
+BR_API br_tensor *br_linalg_cholesky_ex(br_tensor *a, bool upper, bool check_errors,
+                                        br_tensor **info);
+/* Returns the inverse [*, n, n] of a matrix from its Cholesky factor, which is upper or lower
+ * triangular. Fails if an element of the diagonal is 0. */
+BR_API br_tensor *br_cholesky_inverse(br_tensor *factor, bool upper);
 /* Returns the solution x of a x = b, b [*, n, k], from the Cholesky factor of a, which is upper or
  * lower triangular. Batches broadcast. */
 BR_API br_tensor *br_cholesky_solve(br_tensor *b, br_tensor *factor, bool upper);

@@ -87,7 +87,8 @@ BR_API br_tensor *br_cosh(br_tensor *x);
 BR_API br_tensor *br_asinh(br_tensor *x);
 BR_API br_tensor *br_acosh(br_tensor *x);
 BR_API br_tensor *br_atanh(br_tensor *x);
-BR_API br_tensor *br_erfc(br_tensor *x); /* 1 - erf(x) */
+BR_API br_tensor *br_erfc(br_tensor *x);  /* 1 - erf(x) */
+BR_API br_tensor *br_erfcx(br_tensor *x); /* exp(x^2) erfc(x) */
 /* Integers and bool give f32. */
 BR_API br_tensor *br_lgamma(br_tensor *x);  /* log |gamma(x)| */
 BR_API br_tensor *br_digamma(br_tensor *x); /* the derivative of log gamma */
@@ -106,6 +107,10 @@ BR_API br_tensor *br_hardsigmoid(br_tensor *x); /* relu6(x + 3) / 6 */
 BR_API br_tensor *br_hardswish(br_tensor *x);   /* x hardsigmoid(x) */
 BR_API br_tensor *br_selu(br_tensor *x);        /* 1.0507 elu(x, 1.6733) */
 BR_API br_tensor *br_tanhshrink(br_tensor *x);  /* x - tanh(x) */
+/* Returns log(x / (1 - x)), the inverse of br_sigmoid(): NaN outside of 0 .. 1. Unless eps is
+ * BR_NONE_F64, PyTorch's default, or negative, x is clamped to eps .. 1 - eps first; the gradient
+ * is 0 outside of these bounds. Integers and bool give f32. */
+BR_API br_tensor *br_logit(br_tensor *x, double eps);
 /* Clamps x to min .. max (PyTorch's defaults are -1 and 1). For integers, these are truncated. */
 BR_API br_tensor *br_hardtanh(br_tensor *x, double min, double max);
 /* Returns alpha elu(x / alpha, 1) (PyTorch's default is 1). */
@@ -139,6 +144,15 @@ BR_API br_tensor *br_gelu_(br_tensor *a, br_gelu_approximate approximate);
  * PyTorch this depends on the element's position in a vector. */
 BR_API br_tensor *br_maximum(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_minimum(br_tensor *a, br_tensor *b);
+/* The same, but the number if only one of the elements is NaN. Then its tensor gets the gradient;
+ * if both are NaN, a does. */
+BR_API br_tensor *br_fmax(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_fmin(br_tensor *a, br_tensor *b);
+/* Return |a| with the sign of b or s, also the sign of -0 and NaN; integers and bool give f32. The
+ * gradient with respect to a is 0 for a = 0 and NaN if a is infinite or NaN, as in PyTorch; that
+ * with respect to b is 0. */
+BR_API br_tensor *br_copysign(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_copysign_scalar(br_tensor *a, double s);
 /* Clamps x elementwise to min .. max. One of the bounds may be NULL; all tensors broadcast. */
 BR_API br_tensor *br_clamp_tensor(br_tensor *x, br_tensor *min, br_tensor *max);
 /* Return input + value * tensor1 * tensor2, and input + value * tensor1 / tensor2. */
@@ -196,6 +210,10 @@ BR_API br_tensor *br_bitwise_not(br_tensor *x);
  * if b is negative or larger than the number of bits. */
 BR_API br_tensor *br_bitwise_left_shift(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_bitwise_right_shift(br_tensor *a, br_tensor *b);
+/* Return the greatest common divisor and the least common multiple of integers, without gradients.
+ * Neither is negative unless it overflows. For 0 and b, they are |b| and 0. */
+BR_API br_tensor *br_gcd(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_lcm(br_tensor *a, br_tensor *b);
 /* Return bool tensors, for any dtype; all integers are finite. */
 BR_API br_tensor *br_isnan(br_tensor *x);
 BR_API br_tensor *br_isinf(br_tensor *x);

@@ -29,6 +29,12 @@ BR_API br_tensor *br_mean_dim(br_tensor *x, int ndims, const int64_t *dims, bool
 BR_API br_tensor *br_all_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
 BR_API br_tensor *br_any_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
 BR_API br_tensor *br_prod_dim(br_tensor *x, int64_t dim, bool keepdim);
+/* Return the sum and the mean of the elements that are not NaN. If all are NaN, the sum is 0, and
+ * the mean and its gradient are NaN. br_nansum() of integers and bool is br_sum(). */
+BR_API br_tensor *br_nansum(br_tensor *x);
+BR_API br_tensor *br_nanmean(br_tensor *x);
+BR_API br_tensor *br_nansum_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
+BR_API br_tensor *br_nanmean_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
 /* Returns the largest element along dim and, unless `indices` is NULL, its first position (i64) in
  * *indices. NaN counts as largest. The gradient goes to that position. */
 BR_API br_tensor *br_max_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **indices);
@@ -85,6 +91,11 @@ BR_API br_tensor *br_cummin(br_tensor *x, int64_t dim, br_tensor **indices);
  * elements differ. `prepend` and `append` are joined to x before, and may be NULL. */
 BR_API br_tensor *br_diff(br_tensor *x, int64_t n, int64_t dim, br_tensor *prepend,
                           br_tensor *append);
+/* Return the integral of samples y along dim by the trapezoidal rule, and the integrals up to each
+ * sample but the first. The samples are at the points x, 1-d or broadcast with y, or, if x is NULL,
+ * dx apart (PyTorch's defaults are NULL, 1 and -1). Integers give f32. */
+BR_API br_tensor *br_trapezoid(br_tensor *y, br_tensor *x, double dx, int64_t dim);
+BR_API br_tensor *br_cumulative_trapezoid(br_tensor *y, br_tensor *x, double dx, int64_t dim);
 /* Sorts x along dim and, unless `indices` is NULL, returns the original index of each element (i64)
  * in *indices. NaN counts as largest; equal elements keep their order. Any dtype. */
 BR_API br_tensor *br_sort(br_tensor *x, int64_t dim, bool descending, br_tensor **indices);

@@ -81,6 +81,24 @@ BR_API int br_chunk(br_tensor *x, int64_t chunks, int64_t dim, int capacity, br_
 /* Returns all slices along dim, without that dimension. */
 BR_API int br_unbind(br_tensor *x, int64_t dim, int capacity, br_tensor **parts);
 
+/* Splits into `sections` parts, of which the first ones are one longer if they cannot be equal. */
+BR_API int br_tensor_split(br_tensor *x, int64_t sections, int64_t dim, int capacity,
+                           br_tensor **parts);
+/* Splits into n + 1 parts: elements 0 .. indices[0] - 1, indices[0] .. indices[1] - 1, and so on.
+ * Indices count as in br_slice(); a part that would end before its start is empty. `parts` must
+ * have n + 1 entries. */
+BR_API int br_tensor_split_indices(br_tensor *x, int n, const int64_t *indices, int64_t dim,
+                                   br_tensor **parts);
+/* Split like the two functions above along dimension 1, or 0 if x is 1-d (br_hsplit()), along
+ * dimension 0 of a tensor of at least two dimensions (br_vsplit()), or along dimension 2
+ * (br_dsplit()). `sections` must divide the size of the dimension. */
+BR_API int br_hsplit(br_tensor *x, int64_t sections, int capacity, br_tensor **parts);
+BR_API int br_vsplit(br_tensor *x, int64_t sections, int capacity, br_tensor **parts);
+BR_API int br_dsplit(br_tensor *x, int64_t sections, int capacity, br_tensor **parts);
+BR_API int br_hsplit_indices(br_tensor *x, int n, const int64_t *indices, br_tensor **parts);
+BR_API int br_vsplit_indices(br_tensor *x, int n, const int64_t *indices, br_tensor **parts);
+BR_API int br_dsplit_indices(br_tensor *x, int n, const int64_t *indices, br_tensor **parts);
+
 /* ---- Joining (ops/shape/cat_stack_repeat.c) -------------------------------------------------- */
 
 /* Concatenates tensors, whose sizes must be equal except in dimension dim. BR_INPUTS(a, b) passes n
@@ -95,6 +113,15 @@ BR_API br_tensor *br_stack(int n, br_tensor *const *tensors, int64_t dim);
 BR_API br_tensor *br_hstack(int n, br_tensor *const *tensors);
 BR_API br_tensor *br_vstack(int n, br_tensor *const *tensors);
 BR_API br_tensor *br_dstack(int n, br_tensor *const *tensors);
+/* Return x with at least one, two or three dimensions: [n] becomes [1, n] or [1, n, 1], and [n, m]
+ * becomes [n, m, 1]. A tensor with enough dimensions is returned itself. */
+BR_API br_tensor *br_atleast_1d(br_tensor *x);
+BR_API br_tensor *br_atleast_2d(br_tensor *x);
+BR_API br_tensor *br_atleast_3d(br_tensor *x);
+/* Returns a matrix that has the tensors, with at most two dimensions, along its diagonal, and zeros
+ * elsewhere. [n] and [] count as [1, n] and [1, 1]. Without tensors, it is f32 and has the shape
+ * [1, 0]. */
+BR_API br_tensor *br_block_diag(int n, br_tensor *const *tensors);
 /* Write the n tensors, expanded to their common shape, to results[0 .. n - 1], as views. Return n;
  * on error, -1 and NULL in all entries. */
 BR_API int br_broadcast_tensors(int n, br_tensor *const *tensors, br_tensor **results);
@@ -106,6 +133,10 @@ typedef enum br_meshgrid_indexing {
  * the shape of all sizes. */
 BR_API int br_meshgrid(int n, br_tensor *const *tensors, br_meshgrid_indexing indexing,
                        br_tensor **results);
+
+/* Returns all combinations of an element of each of the n 1-d tensors, n <= 7, in the rows of a
+ * matrix [product of sizes, n]; the last tensor varies fastest. One tensor is returned itself. */
+BR_API br_tensor *br_cartesian_prod(int n, br_tensor *const *tensors);
 
 /* ---- Rearranging and padding (ops/shape/flip_roll_tile.c, diagonal.c, pad.c) ----------------- */
 

@@ -36,7 +36,12 @@ Test(linalg, known_values)
                        matrix(1, -0.5, 2, 1)));
     cr_expect(br_equal(br_cholesky_solve(matrix(8, 0, 22, 9), matrix(2, 1, 0, 3), true),
                        matrix(1, -0.5, 2, 1)));
+    cr_expect(br_equal(br_cholesky_inverse(matrix(2, NAN, 1, 4), false),
+                       matrix(0.265625, -0.03125, -0.03125, 0.0625)));
+    cr_expect(br_equal(br_cholesky_inverse(matrix(2, 1, NAN, 4), true),
+                       matrix(0.265625, -0.03125, -0.03125, 0.0625)));
     br_tensor *empty = br_set_requires_grad(br_zeros(BR_SHAPE(0, 0), BR_F64), true);
+    cr_expect(br_same_shape(br_cholesky_inverse(empty, false), empty));
     cr_expect_eq(br_item(br_linalg_det(empty)), 1);
     cr_expect(br_backward(br_linalg_det(empty)), "%s", br_error_message());
     cr_expect_eq(br_item(br_linalg_slogdet(matrix(1, 2, 2, 4), &sign)), -INFINITY);
@@ -103,6 +108,30 @@ Test(linalg, gradient_of_det_of_singular_matrices)
     br_scope_end(scope);
 }
 
+/* Matrices that are not positive definite are no error; the others have their factor. */
+Test(linalg, cholesky_with_info)
+{
+    skip_without_lapack();
+    br_scope *scope = br_scope_begin();
+    br_tensor *bad = matrix(4, 2, 2, -3), *good = matrix(4, 2, 2, 10), *info;
+    br_tensor *all = br_stack(BR_INPUTS(bad, good, matrix(-1, 0, 0, 1)), 0);
+    br_tensor *l = br_linalg_cholesky_ex(all, false, false, &info);
+    br_tensor *orders = br_to(br_from_i64(BR_SHAPE(3), (int64_t[]){ 2, 0, 1 }), BR_I32);
+    cr_expect(br_equal(info, orders), "%s", br_error_message());
+    cr_expect(br_equal(br_select(l, 0, 1), matrix(2, 0, 1, 3)));
+    br_tensor *upper = br_linalg_cholesky_ex(good, true, true, &info);
+    cr_expect(br_equal(info, br_scalar(0, BR_I32)), "%s", br_error_message());
+    cr_expect(br_equal(upper, matrix(2, 1, 0, 3)));
+    br_tensor *empty = br_zeros(BR_SHAPE(2, 0, 0), BR_F32);
+    cr_expect(br_equal(br_linalg_cholesky_ex(empty, false, false, &info), empty));
+    cr_expect(br_equal(info, br_zeros(BR_SHAPE(2), BR_I32)), "%s", br_error_message());
+    check_fails(br_linalg_cholesky_ex(all, false, true, &info) != NULL,
+                "linalg_cholesky_ex: matrix 0 of a [3, 2, 2] is not positive definite: not its "
+                "leading minor of order 2");
+    cr_expect_null(info);
+    br_scope_end(scope);
+}
+
 Test(linalg, errors)
 {
     skip_without_lapack();
@@ -123,6 +152,10 @@ Test(linalg, errors)
                 "must be [*, n, k]");
     check_fails(br_cholesky_solve(br_ones(BR_SHAPE(3, 1), BR_F64), good, false) != NULL,
                 "cholesky_solve: b [3, 1] must be [*, n, k] for the factor [2, 2]");
+    check_fails(br_cholesky_inverse(matrix(2, 0, 1, 0), false) != NULL,
+                "cholesky_inverse: factor [2, 2] has a 0 on its diagonal");
+    check_fails(br_cholesky_inverse(br_ones(BR_SHAPE(2, 3), BR_F64), false) != NULL,
+                "cholesky_inverse: factor [2, 3] must have square matrices");
     const int64_t many = (int64_t)INT_MAX + 1;
     check_fails(br_linalg_svdvals(br_zeros(BR_SHAPE(many, 0), BR_F64)) != NULL,
                 "a [2147483648, 0] must have at most 2147483647 rows and columns");

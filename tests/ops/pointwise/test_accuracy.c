@@ -5,6 +5,23 @@
 
 TestSuite(accuracy, .init = check_begin, .fini = check_end);
 
+static double erfcx_of(double x)
+{
+    const double z = 1 / (2 * x * x);
+    return x < 20 ? exp(x * x) * erfc(x)
+                  : (1 - z * (1 - 3 * z * (1 - 5 * z * (1 - 7 * z)))) / (x * sqrt(M_PI));
+}
+
+static br_tensor *logit(br_tensor *x)
+{
+    return br_logit(x, BR_NONE_F64);
+}
+
+static double logit_of(double x)
+{
+    return x > 0.25 && x < 0.75 ? log1p((2 * x - 1) / (1 - x)) : log(x / (1 - x));
+}
+
 /* The functions that are computed in double, and the largest error in ulps: libm's error for large
  * angles, else little more than half an ulp. */
 static const struct {
@@ -21,7 +38,8 @@ static const struct {
     { "atanh", br_atanh, atanh, 0.51 }, { "exp2", br_exp2, exp2, 0.51 },
     { "expm1", br_expm1, expm1, 0.51 }, { "log2", br_log2, log2, 0.51 },
     { "log10", br_log10, log10, 0.51 }, { "log1p", br_log1p, log1p, 0.51 },
-    { "erfc", br_erfc, erfc, 0.51 },
+    { "erfc", br_erfc, erfc, 0.51 },    { "erfcx", br_erfcx, erfcx_of, 0.51 },
+    { "logit", logit, logit_of, 0.51 },
 };
 
 /* Half of the arguments are floats of every magnitude and sign, the others are in -4 .. 4. */

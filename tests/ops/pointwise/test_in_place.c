@@ -251,6 +251,28 @@ Test(in_place, expanded_tensors_can_be_filled)
     br_scope_end(scope);
 }
 
+/* The squares of a transposed matrix, for which PyTorch's strides leave the memory; expanded
+ * tensors, as in PyTorch; and other dtypes. */
+Test(in_place, diagonals_can_be_filled)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *wide = br_zeros(BR_SHAPE(2, 8), BR_F32), *tall = br_t(wide);
+    cr_assert_eq(br_fill_diagonal_(tall, 1, true), tall, "%s", br_error_message());
+    check_equals(wide, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1);
+    br_tensor *row = br_zeros(BR_SHAPE(1, 3), BR_I8);
+    cr_assert(br_fill_diagonal_(br_expand(row, BR_SHAPE(2, 3)), 5, false));
+    check_equals(row, 5, 5, 0);
+    br_tensor *leaf_ = leaf(br_zeros(BR_SHAPE(2, 2), BR_F32));
+    check_fails(br_fill_diagonal_(leaf_, 1, false), "fill_diagonal_: a [2, 2] is a leaf");
+    check_fails(br_fill_diagonal_(br_zeros(BR_SHAPE(2, 2), BR_F16), 1e5, false),
+                "fill_diagonal_: 100000 cannot be represented as f16");
+    check_fails(br_fill_diagonal_(br_zeros(BR_SHAPE(2), BR_F32), 1, false),
+                "fill_diagonal_: a [2] must have at least two dimensions");
+    check_fails(br_fill_diagonal_(br_zeros(BR_SHAPE(2, 3, 3), BR_F32), 1, false),
+                "fill_diagonal_: a [2, 3, 3] has more than two dimensions, which must be equal");
+    br_scope_end(scope);
+}
+
 /* The gradient of the elements that are filled is 0, and others keep theirs. */
 Test(in_place, gradients_of_filled_expanded_tensors)
 {

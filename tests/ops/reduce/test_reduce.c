@@ -364,6 +364,64 @@ Test(reduce, integers)
     br_scope_end(scope);
 }
 
+/* ---- Without NaN ----------------------------------------------------------------------------- */
+
+/* The sum of no numbers is 0; their mean and its gradient are NaN, as in PyTorch. Infinity is a
+ * number. */
+Test(reduce, without_nan)
+{
+    br_scope *scope = br_scope_begin();
+    const double elements[] = { NAN, 1, 5, NAN, NAN, NAN, INFINITY, 2, NAN };
+    br_tensor *x = leaf(br_from_f64(BR_SHAPE(3, 3), elements));
+    br_tensor *sum = br_nansum_dim(x, BR_DIMS(-1), true),
+              *mean = br_nanmean_dim(x, BR_DIMS(1), false);
+    check_shape(sum, BR_SHAPE(3, 1));
+    check_equals(sum, 6, 0, INFINITY);
+    check_equals(mean, 3, NAN, INFINITY);
+    br_backward(br_sum(sum));
+    check_equals(br_grad_of(x), 0, 1, 1, 0, 0, 0, 1, 1, 0);
+    br_zero_(br_grad_of(x));
+    br_backward(br_sum(mean));
+    check_equals(br_grad_of(x), 0, 0.5, 0.5, NAN, NAN, NAN, 0.5, 0.5, 0);
+    check_equals(br_nansum(br_zeros(BR_SHAPE(0), BR_F32)), 0);
+    check_equals(br_nanmean(br_zeros(BR_SHAPE(0), BR_F32)), NAN);
+    check_equals(br_nansum(br_scalar(NAN, BR_F32)), 0);
+    cr_assert_eq(br_dtype_of(br_nansum(br_ones(BR_SHAPE(2), BR_U8))), BR_I64);
+    /* Infinities of both signs in one of many parts; and columns, rows and steps. */
+    br_tensor *large = br_full(BR_SHAPE(300, 1000), NAN, BR_F32);
+    br_fill_(br_narrow(br_narrow(large, 0, 0, 300), 1, 500, 250), 2);
+    check_equals(br_nansum(large), 150000);
+    check_values(br_nansum_dim(br_narrow(large, 1, 490, 20), BR_DIMS(0), false), 20,
+                 (double[]){ 0,   0,   0,   0,   0,   0,   0,   0,   0,   0,
+                             600, 600, 600, 600, 600, 600, 600, 600, 600, 600 },
+                 0);
+    check_equals(
+        br_nansum_dim(br_slice(br_narrow(large, 0, 0, 2), 1, 0, BR_ALL, 3), BR_DIMS(1), false), 166,
+        166);
+    check_equals(br_nansum_dim(br_to(br_narrow(large, 0, 0, 2), BR_BF16), BR_DIMS(1), false), 500,
+                 500);
+    br_fill_(br_select(br_select(large, 0, 7), 0, 0), INFINITY);
+    br_fill_(br_select(br_select(large, 0, 7), 0, 9), -INFINITY);
+    check_equals(br_nansum(large), NAN);
+    /* More numbers than f16 can count. */
+    check_equals(br_nanmean(br_ones(BR_SHAPE(70000), BR_F16)), 1);
+    check_fails(br_nanmean(br_ones(BR_SHAPE(2), BR_I64)),
+                "nanmean: x [2] is i64, must be a floating-point dtype");
+    check_fails(br_nansum_dim(x, BR_DIMS(2), false), "nansum: dims is 2, must be in -2 .. 1");
+    br_scope_end(scope);
+}
+
+/* PyTorch subtracts the ends from twice the sum, which is NaN. */
+Test(reduce, integral_of_infinite_ends)
+{
+    check_equals(br_trapezoid(br_from_f64(BR_SHAPE(3), (double[]){ INFINITY, 1, 2 }), NULL, 1, 0),
+                 INFINITY);
+    check_equals(br_trapezoid(br_from_f64(BR_SHAPE(3), (double[]){ 1e16, 1, -1e16 }), NULL, 2, 0),
+                 2);
+    check_fails(br_trapezoid(br_zeros(BR_SHAPE(2, 3), BR_F32), br_zeros(BR_SHAPE(2), BR_F32), 1, 1),
+                "trapezoid: x [2] must have one element for each of dimension 1 of y [2, 3]");
+}
+
 /* ---- sum_to_size ----------------------------------------------------------------------------- */
 
 Test(reduce, sum_to_size)

@@ -379,21 +379,45 @@ Test(view, lists_of_results_are_null_after_a_failure)
 {
     br_tensor *x = iota(BR_SHAPE(6, 2), BR_F32), *y = iota(BR_SHAPE(5), BR_F32), *list[3];
     br_tensor *const tensors[] = { x, x, y };
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 16; i++) {
         list[0] = list[1] = list[2] = x;
-        int n = i == 0   ? br_broadcast_tensors(3, tensors, list)
-                : i == 1 ? br_meshgrid(3, tensors, BR_INDEXING_IJ, list)
-                : i == 2 ? br_split(x, 2, 2, 3, list)
-                : i == 3 ? br_split(x, 1, 0, 3, list) /* 6 parts */
-                : i == 4 ? br_split_with_sizes(x, 3, (int64_t[]){ 1, 2, 4 }, 0, list)
-                : i == 5 ? br_chunk(x, 0, 0, 3, list)
-                : i == 6 ? br_chunk(x, 6, 0, 3, list)
-                : i == 7 ? br_unbind(x, 3, 3, list)
-                         : br_unbind(x, 0, 3, list);
+        int n = i == 0    ? br_broadcast_tensors(3, tensors, list)
+                : i == 1  ? br_meshgrid(3, tensors, BR_INDEXING_IJ, list)
+                : i == 2  ? br_split(x, 2, 2, 3, list)
+                : i == 3  ? br_split(x, 1, 0, 3, list) /* 6 parts */
+                : i == 4  ? br_split_with_sizes(x, 3, (int64_t[]){ 1, 2, 4 }, 0, list)
+                : i == 5  ? br_chunk(x, 0, 0, 3, list)
+                : i == 6  ? br_chunk(x, 6, 0, 3, list)
+                : i == 7  ? br_unbind(x, 3, 3, list)
+                : i == 8  ? br_unbind(x, 0, 3, list)
+                : i == 9  ? br_tensor_split(x, 4, 0, 3, list)
+                : i == 10 ? br_tensor_split(x, 0, 0, 3, list)
+                : i == 11 ? br_tensor_split_indices(x, 2, NULL, 0, list)
+                : i == 12 ? br_tensor_split_indices(x, 2, (int64_t[]){ 1, 2 }, 2, list)
+                : i == 13 ? br_hsplit(x, 3, 3, list)
+                : i == 14 ? br_vsplit_indices(y, 2, (int64_t[]){ 1, 2 }, list)
+                          : br_dsplit(x, 1, 3, list);
         cr_expect_eq(n, -1, "call %d", i);
         cr_expect(br_failed(), "call %d", i);
         for (int k = 0; k < 3; k++)
             cr_expect_null(list[k], "call %d, result %d", i, k);
         br_clear_error();
     }
+}
+
+/* A tensor of shape [0] is an empty row. PyTorch's gradient does not count it. */
+Test(view, block_diag_with_an_empty_row)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *none = leaf(br_zeros(BR_SHAPE(0), BR_F64)), *x = leaf(iota(BR_SHAPE(2), BR_F64));
+    br_tensor *y = br_block_diag(BR_INPUTS(none, x));
+    check_shape(y, BR_SHAPE(2, 2));
+    check_equals(y, 0, 0, 0, 1);
+    br_backward(br_sum(br_mul(y, iota(BR_SHAPE(2, 2), BR_F64))));
+    check_equals(br_grad_of(x), 2, 3);
+    check_shape(br_grad_of(none), BR_SHAPE(0));
+    check_fails(br_block_diag(BR_INPUTS(br_zeros(BR_SHAPE(1, 1, 1), BR_F32))),
+                "block_diag: tensor 0 is [1, 1, 1], must have at most two dimensions");
+    check_fails(br_block_diag(-1, &x), "block_diag: got -1 tensors");
+    br_scope_end(scope);
 }
