@@ -7,7 +7,8 @@
 
 static const char op[] = "auto_tokenizer";
 
-/* ByteFallback and Fuse end with the pieces of a text joined. */
+/* The decoder of both classes, without its end: U+2581 becomes a space, and byte tokens become
+ * characters. STRIP also removes the space that was put before the text. */
 #define DECODER                                                                     \
     "\"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", " \
     "\"pattern\": {\"String\": \"\xe2\x96\x81\"}, \"content\": \" \"}, "            \
