@@ -26,7 +26,7 @@ br_llama_classifier *br_llama_classifier_new(const br_llama_config *config)
     bool before = br_skip_init(true);
     br_llama_classifier *self = zoo_llama_make_classifier_of(&c);
     br_skip_init(before);
-    return zoo_init_module(br_base(self), zoo_llama_init, &c);
+    return self ? zoo_init_module(br_base(self), zoo_llama_init, &c) : NULL;
 }
 
 /* Returns for each text the place of its last token that is no padding, i64 [number of texts],
