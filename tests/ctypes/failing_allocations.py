@@ -33,7 +33,7 @@ EXEMPT = re.compile(r"br_(\w+_(free|close|clear)|release|free|malloc|calloc|scop
                     r"clear_error|report|measure_peak|grad_scaler_step|module_path|shape_string)")
 # Functions that own the modules or schedulers that they are given, and free them if they fail.
 OWNERS = re.compile(r"br_(sequential_new|sequential_lr|module_add_child|module_list_append|module_dict_add)")
-WITHOUT = 101  # most functions for which no call succeeds
+WITHOUT = 102  # most functions for which no call succeeds
 
 
 def free_functions(br):
